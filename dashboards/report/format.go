@@ -1,0 +1,187 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+const unknownWord = "unknown"
+
+// count is a number of things with thousands separated: "5,012".
+func count(n int64) string { return humanize.Comma(n) }
+
+// plural is a count with its noun: "1 replay", "214 replays".
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return count(n) + " " + noun + "s"
+}
+
+// share is part of whole in per cent: "4.2 %"; "unknown" of nothing. A share
+// that is not all and not nothing is never rounded to 100 or 0.
+func share(part, whole int64) string {
+	if whole <= 0 {
+		return unknownWord
+	}
+	p := 100 * float64(part) / float64(whole)
+	switch {
+	case part > 0 && p < 0.1:
+		return "under 0.1 %"
+	case part < whole && p > 99.9:
+		return "over 99.9 %"
+	case p == math.Trunc(p):
+		return strconv.FormatFloat(p, 'f', 0, 64) + " %"
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+}
+
+// percent is a fraction in per cent, "unknown" where it is missing.
+func percent(n Number) string {
+	if !n.Known() {
+		return unknownWord
+	}
+	return trim(100*n.V) + " %"
+}
+
+// unitOf is the unit in which seconds of this size are written: ms below 10 s.
+func unitOf(seconds float64) (unit string, factor float64) {
+	if math.Abs(seconds) < 10 {
+		return "ms", 1000
+	}
+	return "s", 1
+}
+
+// trim writes a number as a person would: about three digits, thousands
+// separated, exponents only beyond a thousand million.
+func trim(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case !finite(v):
+		return unknownWord
+	case a >= 1e9 || (a > 0 && a < 0.001):
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	case a == 0:
+		return "0"
+	case a >= 99.95:
+		return humanize.Comma(int64(math.Round(v)))
+	case a >= 0.995:
+		return zeros(strconv.FormatFloat(v, 'f', 1, 64))
+	case a >= 0.1:
+		return zeros(strconv.FormatFloat(v, 'f', 2, 64))
+	}
+	return zeros(strconv.FormatFloat(v, 'g', 2, 64))
+}
+
+// zeros drops the zeros after a decimal point: "4.0" is "4".
+func zeros(s string) string {
+	if !strings.Contains(s, ".") || strings.Contains(s, "e") {
+		return s
+	}
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// seconds writes a duration with its unit: "412 ms", "12.4 s", "−3 ms".
+func seconds(v float64) string {
+	if !finite(v) {
+		return unknownWord
+	}
+	unit, factor := unitOf(v)
+	return minus(trim(v*factor)) + " " + unit
+}
+
+// number writes an optional duration; "unknown" where it is missing.
+func number(n Number) string {
+	if !n.Known() {
+		return unknownWord
+	}
+	return seconds(n.V)
+}
+
+// minus writes the sign as typography has it, so that it is not broken off.
+func minus(s string) string { return strings.Replace(s, "-", "−", 1) }
+
+// direction is the word for the sign of a benefit.
+func direction(v float64) string {
+	switch {
+	case v > 0:
+		return "faster"
+	case v < 0:
+		return "slower"
+	}
+	return "no difference"
+}
+
+// signed writes a benefit in words: "412 ms slower".
+func signed(v float64) string {
+	if !finite(v) {
+		return unknownWord
+	}
+	if v == 0 {
+		return "no difference"
+	}
+	return seconds(math.Abs(v)) + " " + direction(v)
+}
+
+// span writes the bounds of a benefit: "350 to 470 ms slower", or "20 ms slower
+// to 45 ms faster" where they have different signs.
+func span(low, high float64) string {
+	if low < 0 && high > 0 || low == 0 || high == 0 {
+		return signed(low) + " to " + signed(high)
+	}
+	near, far := math.Abs(low), math.Abs(high)
+	if near > far {
+		near, far = far, near
+	}
+	unit, factor := unitOf(far)
+	return trim(near*factor) + " to " + trim(far*factor) + " " + unit + " " + direction(low)
+}
+
+// level writes which interval it is: "95 % interval".
+func level(l float64) string { return trim(100*l) + " % interval" }
+
+// bounds writes an interval with its level: "95 % interval 350 to 470 ms slower".
+func bounds(i *Interval) string {
+	switch {
+	case !i.Known():
+		return unknownWord
+	case !i.HasInterval():
+		return "a model's prediction, no interval"
+	}
+	return level(i.Level) + " " + span(i.Low, i.High)
+}
+
+// bytesOf writes an optional number of bytes: "1.0 GiB".
+func bytesOf(n Number) string {
+	if !n.Known() || n.V < 0 || n.V > math.MaxInt64 {
+		return unknownWord
+	}
+	return humanize.IBytes(uint64(n.V))
+}
+
+// moment writes a time in UTC; "unknown" for the zero time.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return unknownWord
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// wall writes how long something took: "3 min 20 s".
+func wall(s float64) string {
+	if !finite(s) || s <= 0 {
+		return unknownWord
+	}
+	if s < 60 {
+		return seconds(s)
+	}
+	d := time.Duration(s * float64(time.Second)).Round(time.Second)
+	if d < time.Hour {
+		return strconv.Itoa(int(d.Minutes())) + " min " + strconv.Itoa(int(d.Seconds())%60) + " s"
+	}
+	return strconv.Itoa(int(d.Hours())) + " h " + strconv.Itoa(int(d.Minutes())%60) + " min"
+}

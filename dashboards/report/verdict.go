@@ -1,0 +1,178 @@
+package report
+
+import "strings"
+
+// Shown is the state that may be shown: the verdict's own, unless what it rests
+// on does not carry it. It rests on the net effect where that has an interval,
+// and else on the measured own effect, whose sign the model's net effect must
+// not turn. Everything else is unknown.
+func (v *Verdict) Shown() State {
+	if v.State != Helping && v.State != Hurting {
+		return Unknown
+	}
+	if v.Net.HasInterval() {
+		return agree(v.State, v.Net)
+	}
+	if v.Net.Known() && (v.Net.Value > 0) != (v.State == Helping) {
+		return Unknown
+	}
+	return agree(v.State, v.Own)
+}
+
+// agree gives s where the whole interval is on its side of no difference.
+func agree(s State, i *Interval) State {
+	switch {
+	case !i.HasInterval():
+		return Unknown
+	case s == Helping && i.Low > 0, s == Hurting && i.High < 0:
+		return s
+	}
+	return Unknown
+}
+
+// Why says why a verdict is unknown; "" where it is not.
+func (v *Verdict) Why() string {
+	if v.Shown() != Unknown {
+		return ""
+	}
+	switch {
+	case v.Reason != "":
+		return v.Reason
+	case !v.Own.HasInterval():
+		return "no replay measured the path that was not taken"
+	case v.Own.Low <= 0 && v.Own.High >= 0:
+		return "the interval includes no difference"
+	case v.Net.Known():
+		return "the effect on other requests, which is a model's prediction, could turn the answer"
+	}
+	return "nothing said that the measurement is good enough"
+}
+
+// Say is the verdict as one or two sentences that a person understands.
+func (v *Verdict) Say() string {
+	s := v.ownSentence()
+	if v.Others.Known() {
+		s += " " + v.othersSentence()
+	}
+	return s
+}
+
+func (v *Verdict) ownSentence() string {
+	if !v.Own.HasInterval() {
+		return v.Scope() + ", it is unknown whether " + doing(v.Path) + " helps against " +
+			doing(v.Alternative) + ": " + v.Why() + " (" + v.basis() + ")."
+	}
+	effect := doing(v.Path) + " made requests " + signed(v.Own.Value) + " than " +
+		doing(v.Alternative) + " would have been"
+	if v.Own.Value == 0 {
+		effect = doing(v.Path) + " and " + doing(v.Alternative) + " made no difference"
+	}
+	detail := " (" + bounds(v.Own) + "; " + v.basis() + ")"
+	if v.Shown() == Unknown {
+		return v.Scope() + ", it is unknown whether " + doing(v.Path) + " helps: " + v.Why() +
+			". The estimate is that " + effect + detail + "."
+	}
+	return v.Scope() + ", " + effect + detail + "."
+}
+
+func (v *Verdict) othersSentence() string {
+	s := "For other requests"
+	switch {
+	case v.Others.Value < 0:
+		s += " each of these added " + seconds(-v.Others.Value) + " of delay"
+	case v.Others.Value > 0:
+		s += " each of these avoided " + seconds(v.Others.Value) + " of delay"
+	default:
+		s += " it made no difference"
+	}
+	if v.Others.HasInterval() {
+		s += " (by the model, " + level(v.Others.Level) + " " + span(v.Others.Low, v.Others.High) + ")"
+	} else {
+		s += " (a model's prediction, no interval)"
+	}
+	if v.Net.Known() {
+		s += "; net, " + signed(v.Net.Value)
+		if v.Net.HasInterval() {
+			s += " (" + bounds(v.Net) + ")"
+		}
+	}
+	return s + "."
+}
+
+// basis is what a verdict rests on: "214 replays of 5,012 fetched requests".
+func (v *Verdict) basis() string {
+	return plural(v.Replays, "replay") + " of " + count(v.Requests) + " " + done(v.Path) + " " + noun(v.Requests, "request")
+}
+
+func noun(n int64, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}
+
+// Scope names where the verdict holds, as the start of a sentence.
+func (v *Verdict) Scope() string {
+	s := "Over all links"
+	if v.Link != "" {
+		s = "On link " + v.Link
+	}
+	if v.Policy != "" {
+		s += ", under policy " + v.Policy
+	}
+	return s
+}
+
+// Do is what to do about the verdict.
+func (v *Verdict) Do() string {
+	if v.Action != "" {
+		return v.Action
+	}
+	where := "here"
+	if v.Link != "" {
+		where = "on link " + v.Link
+	}
+	switch v.Shown() {
+	case Helping:
+		return "Keep " + doing(v.Path) + " " + where + ". Look again when its load changes."
+	case Hurting:
+		if v.Path == "fetch" {
+			return "Fetch less " + where + ": let coordinators decide by the published coefficients and link price, or cap the transfers in flight, and measure again."
+		}
+		return "Do less " + doing(v.Path) + " " + where + ": let coordinators decide by the published coefficients, and measure again."
+	}
+	return "Do not change anything because of this. A longer window or a larger replay budget makes an answer more likely."
+}
+
+// Word is the state in capitals, as it is shown.
+func (v *Verdict) Word() string { return strings.ToUpper(string(v.Shown())) }
+
+func doing(path string) string {
+	switch path {
+	case "fetch":
+		return "fetching"
+	case "recompute":
+		return "recomputing"
+	case "route":
+		return "routing to the worker that holds the prefix"
+	case "resident":
+		return "using what was resident"
+	case "":
+		return "another path"
+	}
+	return path
+}
+
+func done(path string) string {
+	switch path {
+	case "fetch":
+		return "fetched"
+	case "recompute":
+		return "recomputed"
+	case "route":
+		return "routed"
+	case "":
+		return "unlabelled"
+	}
+	return path
+}
