@@ -1,0 +1,125 @@
+package wire
+
+import (
+	"fmt"
+	"iter"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+const (
+	versionField = 1
+	partField    = 2
+)
+
+// AppendBatch appends a whole message that holds the parts given. It does not
+// look at the size: a Batcher does.
+func AppendBatch(b []byte, parts ...*schema.Part) []byte {
+	b = appendUint(b, versionField, Version)
+	for _, p := range parts {
+		var at int
+		b, at = begin(b, partField)
+		b = endKept(AppendPart(b, p), at)
+	}
+	return b
+}
+
+// Frames gives the parts of a message, each still encoded, in order; a frame
+// points into msg. An error comes last, with the bytes from the place where
+// reading had to stop: at the start where the version is unknown (ErrVersion),
+// later where the framing itself is broken.
+func Frames(msg []byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		rest, err := afterVersion(msg)
+		if err != nil {
+			yield(msg, err)
+			return
+		}
+		for len(rest) > 0 {
+			f, after, err := next(rest)
+			if err == nil && (f.num != partField || f.typ != protowire.BytesType) {
+				err = fmt.Errorf("field %d is none of a batch of version %d", f.num, Version)
+			}
+			if err != nil {
+				yield(rest, fmt.Errorf("read the frames of a message at byte %d of %d: %w", len(msg)-len(rest), len(msg), err))
+				return
+			}
+			if !yield(f.b, nil) {
+				return
+			}
+			rest = after
+		}
+	}
+}
+
+// afterVersion reads the version, which is the first field of every message.
+func afterVersion(msg []byte) ([]byte, error) {
+	f, rest, err := next(msg)
+	if err != nil || f.num != versionField || f.typ != protowire.VarintType {
+		return nil, fmt.Errorf("%w: the message does not begin with one", ErrVersion)
+	}
+	if f.v != Version {
+		return nil, fmt.Errorf("%w %d, this program reads %d: update it, or find out who else writes to the topic", ErrVersion, f.v, Version)
+	}
+	return rest, nil
+}
+
+// Batcher packs parts into messages of at most Max bytes. Its zero value is
+// ready and packs up to MaxMessage. The messages that it gave out are not
+// touched again.
+type Batcher struct {
+	Max int // bytes; 0 is MaxMessage
+
+	done    [][]byte
+	current []byte
+}
+
+// Add appends the part to the message under way, or begins another one. The
+// error is ErrTooLarge, wrapped; the Batcher goes on without that part.
+func (t *Batcher) Add(p *schema.Part) error {
+	if len(p.Decision.Candidates) > MaxCandidates {
+		return fmt.Errorf("%w: %d candidates, at most %d", ErrTooLarge, len(p.Decision.Candidates), MaxCandidates)
+	}
+	if t.current == nil {
+		t.current = AppendBatch(nil)
+	}
+	start := len(t.current)
+	b, at := begin(t.current, partField)
+	b = endKept(AppendPart(b, p), at)
+	if len(b) <= t.max() {
+		t.current = b
+		return nil
+	}
+	t.current = b[:start]
+	fresh := append(AppendBatch(nil), b[start:]...)
+	if len(fresh) > t.max() {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(fresh), t.max())
+	}
+	t.close()
+	t.current = fresh
+	return nil
+}
+
+// Messages gives the messages made so far and forgets them.
+func (t *Batcher) Messages() [][]byte {
+	t.close()
+	done := t.done
+	t.done = nil
+	return done
+}
+
+func (t *Batcher) close() {
+	if len(t.current) > len(AppendBatch(nil)) {
+		t.done = append(t.done, t.current)
+	}
+	t.current = nil
+}
+
+func (t *Batcher) max() int {
+	if t.Max > 0 {
+		return t.Max
+	}
+	return MaxMessage
+}

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// MaxDeadLetterBytes is how much of a refused record is kept.
+const MaxDeadLetterBytes = 64 << 10
+
+// Where a dead letter was refused: DeadLetter.Source.
+const (
+	SourceOTLP  = "otlp"  // at the door; Bytes is an ExportTraceServiceRequest of one span
+	SourceKafka = "kafka" // by a consumer; Bytes is an encoded Part, or a whole message
+)
+
+// DeadLetter is a record that was refused, and why. What came from Kafka is
+// known by (Topic, Partition, Offset, Index); what was refused at the door by
+// SHA256.
+type DeadLetter struct {
+	Reason  string
+	Source  string
+	Adapter string
+
+	Topic     string
+	Partition int64
+	Offset    int64
+	Index     int64 // of the part in its message, of the span in its request; −1: the whole message
+
+	SHA256  [sha256.Size]byte // of the whole record, before any cut
+	Bytes   []byte            // at most MaxDeadLetterBytes
+	Length  int64             // of the whole record, bytes
+	AtNanos int64             // Unix nanoseconds
+}
+
+// SetRecord keeps the record: all of it, or a cut that is marked by Length. The
+// dead letter points into record afterwards.
+func (l *DeadLetter) SetRecord(record []byte) {
+	l.SHA256 = sha256.Sum256(record)
+	l.Length = int64(len(record))
+	l.Bytes = record[:min(len(record), MaxDeadLetterBytes)]
+}
+
+// Cut says whether Bytes is only the beginning of the record; such a record can
+// not be retried.
+func (l *DeadLetter) Cut() bool { return l.Length > int64(len(l.Bytes)) }
+
+// AppendDeadLetter appends the encoding of l, the value of one Kafka message.
+func AppendDeadLetter(b []byte, l *DeadLetter) []byte {
+	text, ints := letterText(l), letterInts(l)
+	b = appendUint(b, versionField, Version)
+	b = appendText(b, 2, text[:]...)
+	b = appendInts(b, 6, ints[:]...)
+	b = appendID(b, 9, l.SHA256[:])
+	if len(l.Bytes) > 0 {
+		b = protowire.AppendBytes(protowire.AppendTag(b, 10, protowire.BytesType), l.Bytes)
+	}
+	b = appendUint(b, 11, uint64(l.Length))
+	return appendFixed(b, 12, uint64(l.AtNanos))
+}
+
+// DecodeDeadLetter decodes the value of one message of the dead-letter topic.
+// l.Bytes points into b afterwards.
+func DecodeDeadLetter(b []byte, l *DeadLetter) error {
+	*l = DeadLetter{}
+	b, err := afterVersion(b)
+	for err == nil && len(b) > 0 {
+		var f field
+		if f, b, err = next(b); err == nil {
+			err = letterField(f, l)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("decode dead letter: %w", err)
+	}
+	if len(l.Bytes) > MaxDeadLetterBytes || l.Length < int64(len(l.Bytes)) {
+		return fmt.Errorf("decode dead letter: %d bytes kept of %d", len(l.Bytes), l.Length)
+	}
+	return nil
+}
+
+func letterField(f field, l *DeadLetter) error {
+	text, ints := letterText(l), letterInts(l)
+	if i, ok := f.at(2, len(text)); ok {
+		*text[i] = string(f.b)
+		return f.is(protowire.BytesType)
+	}
+	if i, ok := f.at(6, len(ints)); ok {
+		return f.int(ints[i])
+	}
+	switch f.num {
+	case 9:
+		return f.id(l.SHA256[:])
+	case 10:
+		l.Bytes = f.b
+		return f.is(protowire.BytesType)
+	case 11:
+		l.Length = int64(f.v)
+		return f.is(protowire.VarintType)
+	case 12:
+		return f.nanos(&l.AtNanos)
+	}
+	return nil
+}
