@@ -1,0 +1,12 @@
+-- Every coefficient document that was published, kept for good: payload is the
+-- exact bytes that are signed, signature the detached JWS over them.
+CREATE TABLE IF NOT EXISTS coefficients
+(
+    revision  UInt64,
+    created   DateTime64(9, 'UTC'),
+    payload   String CODEC(ZSTD(3)),
+    signature String,
+    note      String                                      -- why it was published, for people
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (revision, created)
