@@ -15,7 +15,7 @@ type Document struct {
 	Previous     int64  `json:"previous"` // revision that it replaced; 0 for the first
 	Created      int64  `json:"created_unix_nanos"`
 	RefreshAfter int64  `json:"refresh_after_unix_nanos"` // a client asks again
-	Expires      int64  `json:"expires_unix_nanos"`       // a client falls back
+	Expires      int64  `json:"expires_unix_nanos"`       // a client drops the prices, and after a grace the laws
 	Provenance   string `json:"provenance"`               // command, version, host that made it
 
 	Fit Window `json:"fit"`

@@ -43,10 +43,10 @@ type Link struct {
 // FlowRate is the rate of each of flows concurrent flows, bytes/s; flows below 1
 // count as 1.
 func (l Link) FlowRate(flows float64) float64 {
-	c := math.Max(1, flows)
+	c := max(1, flows)
 	rate := l.B / (c * (1 + l.Gamma*(c-1)))
 	if l.B1 > 0 {
-		rate = math.Min(l.B1, rate)
+		rate = min(l.B1, rate)
 	}
 	return rate
 }
@@ -64,7 +64,27 @@ func (l Link) WireSeconds(bytes, flows float64) float64 {
 type Transfer struct {
 	T0   float64 `json:"t0"`   // fixed cost of a fetch, seconds
 	Cold float64 `json:"cold"` // first use of a pair, seconds
+	Bend float64 `json:"bend"` // 0 for a constant rate; b where the rate grows as bytes^b
 	Link Link    `json:"link"`
+}
+
+// BendBytes is the size at which Bend changes nothing: 1 GiB.
+const BendBytes = 1 << 30
+
+// WireBytes is what bytes count for on the wire: bytes·(bytes/BendBytes)^−Bend,
+// so that small transfers, which do not reach the rate of large ones, count for
+// more than they are.
+func (t Transfer) WireBytes(bytes float64) float64 {
+	if t.Bend == 0 || bytes <= 0 {
+		return bytes
+	}
+	return bytes * math.Pow(bytes/BendBytes, -t.Bend)
+}
+
+// WireSeconds is the time of bytes on the wire, first byte to last, while flows
+// flows, this one included, share the link throughout.
+func (t Transfer) WireSeconds(bytes, flows float64) float64 {
+	return t.Link.WireSeconds(t.WireBytes(bytes), flows)
 }
 
 // Seconds is t0 + the wire time of bytes among flows flows. Nothing to move
@@ -73,7 +93,7 @@ func (t Transfer) Seconds(bytes, flows float64) float64 {
 	if bytes <= 0 {
 		return 0
 	}
-	return t.T0 + t.Link.WireSeconds(bytes, flows)
+	return t.T0 + t.WireSeconds(bytes, flows)
 }
 
 // Restore is the law of making transferred state usable: D = D0 + D1·bytes.
@@ -108,7 +128,7 @@ func (p Path) Fetched() float64 { return p.TransferQueue + p.Transfer }
 // layer streaming: max(0, X − Qg) + ω·min(Qg, X).
 func (p Path) ExposedStall() float64 {
 	x := p.Fetched()
-	return math.Max(0, x-p.GPUQueue) + p.Omega*math.Min(p.GPUQueue, x)
+	return max(0, x-p.GPUQueue) + p.Omega*min(p.GPUQueue, x)
 }
 
 // TTFT is hop + max(Qg, X) + ω·min(Qg, X) + D + C, which is the sum of the
@@ -129,7 +149,7 @@ type SeedInput struct {
 
 // FetchSeconds is max(Qg, Qn + S/Beff) + D.
 func (s SeedInput) FetchSeconds() float64 {
-	return math.Max(s.GPUQueue, s.TransferQueue+s.Bytes/s.Bandwidth) + s.Restore
+	return max(s.GPUQueue, s.TransferQueue+s.Bytes/s.Bandwidth) + s.Restore
 }
 
 // RecomputeSeconds is Qg + C.
@@ -151,9 +171,9 @@ type Layers struct {
 func Stream(gpuQueue float64, arrive, restore, compute []float64) Layers {
 	done, f, out := 0.0, gpuQueue, Layers{}
 	for l := range arrive {
-		done = math.Max(done, arrive[l]) + restore[l]
-		out.Stall += math.Max(0, done-f)
-		f = math.Max(f, done) + compute[l]
+		done = max(done, arrive[l]) + restore[l]
+		out.Stall += max(0, done-f)
+		f = max(f, done) + compute[l]
 	}
 	out.TTFT = f
 	return out

@@ -11,7 +11,7 @@ import (
 func Externality(bytes float64, remaining []float64, capacity float64) float64 {
 	sum := 0.0
 	for _, r := range remaining {
-		sum += math.Min(bytes, r)
+		sum += min(bytes, r)
 	}
 	return sum / capacity
 }
@@ -27,7 +27,7 @@ func Drain(l Link, remaining []float64) (finish []float64) {
 	finish = make([]float64, len(remaining))
 	now, served := 0.0, 0.0
 	for k, i := range order {
-		left := math.Max(0, remaining[i]-served)
+		left := max(0, remaining[i]-served)
 		now += left / l.FlowRate(float64(len(order)-k))
 		served += left
 		finish[i] = now
@@ -46,6 +46,19 @@ func FluidExternality(l Link, bytes float64, remaining []float64) float64 {
 		sum += with[i] - without[i]
 	}
 	return sum
+}
+
+// MeanExternality is FluidExternality where all that is known of the link is that
+// flows flows are on it with remaining bytes each: n·min(S, r)·(1/rate(n+1) −
+// 1/rate(n)), seconds, which at γ = 0 without a limit is n·min(S, r)/B. flows may
+// be a fraction, for it is often a mean.
+func MeanExternality(l Link, bytes, flows, remaining float64) float64 {
+	if bytes <= 0 || flows <= 0 {
+		return 0
+	}
+	n := max(1, flows)
+	slower := 1/l.FlowRate(n+1) - 1/l.FlowRate(n)
+	return flows * min(bytes, remaining) * slower
 }
 
 // ComputeExternality is what a recompute of c seconds adds to the requests of a
@@ -70,11 +83,11 @@ func Kappa(recompute, capacity, bytes float64) float64 { return recompute * capa
 
 // SelfishLoad is the load at which fetching for oneself settles, where
 // 1 − ρ = S/(BC); never below 0.
-func SelfishLoad(kappa float64) float64 { return math.Max(0, 1-1/kappa) }
+func SelfishLoad(kappa float64) float64 { return max(0, 1-1/kappa) }
 
 // BestLoad is ρ* = 1 − √(S/(BC)), the load that minimises the sum of delays;
 // never below 0.
-func BestLoad(kappa float64) float64 { return math.Max(0, 1-math.Sqrt(1/kappa)) }
+func BestLoad(kappa float64) float64 { return max(0, 1-math.Sqrt(1/kappa)) }
 
 // Price is a link's published price.
 type Price struct {
@@ -101,12 +114,13 @@ type View struct {
 
 // ExpectedFlows is ĉ = own + max(0, (N−1)/N·c̄ + e^(−age/Tr)(others − (N−1)/N·c̄)).
 func (p Price) ExpectedFlows(v View, capacity float64) float64 {
-	mean := (v.Coordinators - 1) / v.Coordinators * p.Flows()
+	n := max(1, v.Coordinators)
+	mean := (n - 1) / n * p.Flows()
 	decay := 0.0
 	if tr := p.RelaxSeconds(capacity); tr > 0 {
 		decay = math.Exp(-v.Age / tr)
 	}
-	return v.Own + math.Max(0, mean+decay*(v.Others-mean))
+	return v.Own + max(0, mean+decay*(v.Others-mean))
 }
 
 // Toll is what a fetch of bytes is charged for the delay of those who come
@@ -119,7 +133,7 @@ func (p Price) Toll(bytes, flows, capacity float64) float64 {
 // max(Qg, S(1+ĉ)/B) + S(1+ĉ)ρ*/(B(1−ρ*)) < Qg + C + Egpu.
 func (p Price) Admit(bytes, flows, capacity, gpuQueue, recompute, gpuExternality float64) bool {
 	wire := bytes * (1 + flows) / capacity
-	return math.Max(gpuQueue, wire)+p.Toll(bytes, flows, capacity) < gpuQueue+recompute+gpuExternality
+	return max(gpuQueue, wire)+p.Toll(bytes, flows, capacity) < gpuQueue+recompute+gpuExternality
 }
 
 // Demand is one eligible fetch in a window of demand, fetched or not.
@@ -129,36 +143,45 @@ type Demand struct {
 	GPUExternality float64 // Egpu, seconds
 }
 
+// MaxPriceLoad bounds ρ*: at a load of 1 the number of flows and the toll have no
+// end, and one fetch of boundless worth would take the link there.
+const MaxPriceLoad = 0.99
+
 // PriceOf finds ρ* from what could have been fetched in seconds seconds: from the
-// highest κ(1 + Egpu/C) down it admits demand until κ(1 + Egpu/C) = 1/(1−ρ)².
-// Occupancy does not enter, for stale occupancy makes coordinators swing together.
+// highest κ(1 + Egpu/C) = (C + Egpu)·B/S down it admits demand until that equals
+// 1/(1−ρ)². Occupancy does not enter, for stale occupancy makes coordinators
+// swing together. Demand without bytes, and demand with a term that is not a
+// number, does not count.
 func PriceOf(demand []Demand, capacity, seconds float64) Price {
-	if len(demand) == 0 || seconds <= 0 {
+	if seconds <= 0 || capacity <= 0 {
 		return Price{}
 	}
-	worth := make([]float64, len(demand))
-	order := make([]int, len(demand))
+	eligible := make([]worthyDemand, 0, len(demand))
 	total := 0.0
-	for i, d := range demand {
-		order[i], worth[i] = i, worthOf(d, capacity)
-		total += d.Bytes
-	}
-	sort.SliceStable(order, func(a, b int) bool { return worth[order[a]] > worth[order[b]] })
-	price := Price{MeanBytes: total / float64(len(demand))}
-	for _, i := range order {
-		limit := 1 - math.Sqrt(1/worth[i])
-		if price.Load >= limit {
-			break
+	for _, d := range demand {
+		worth := (d.Recompute + d.GPUExternality) * capacity / d.Bytes
+		if d.Bytes > 0 && worth == worth {
+			eligible = append(eligible, worthyDemand{worth: worth, bytes: d.Bytes})
+			total += d.Bytes
 		}
-		price.Load = math.Min(limit, price.Load+demand[i].Bytes/(capacity*seconds))
 	}
-	return price
+	if len(eligible) == 0 {
+		return Price{}
+	}
+	sort.SliceStable(eligible, func(a, b int) bool { return eligible[a].worth > eligible[b].worth })
+	return Price{Load: admittedLoad(eligible, capacity*seconds), MeanBytes: total / float64(len(eligible))}
 }
 
-func worthOf(d Demand, capacity float64) float64 {
-	k := Kappa(d.Recompute, capacity, d.Bytes)
-	if d.Recompute > 0 {
-		k *= 1 + d.GPUExternality/d.Recompute
+type worthyDemand struct{ worth, bytes float64 }
+
+// admittedLoad admits demand, best first, to a link that could move room bytes.
+func admittedLoad(eligible []worthyDemand, room float64) (load float64) {
+	for _, d := range eligible {
+		limit := min(MaxPriceLoad, BestLoad(d.worth))
+		if load >= limit {
+			break
+		}
+		load = min(limit, load+d.bytes/room)
 	}
-	return k
+	return load
 }
