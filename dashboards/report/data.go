@@ -100,7 +100,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// State is what a verdict says. Anything that is not one of the first two is
+// State is what a verdict says. Anything that is not one of the first three is
 // unknown.
 type State string
 
@@ -108,6 +108,7 @@ type State string
 const (
 	Helping State = "helping"
 	Hurting State = "hurting"
+	Even    State = "even" // the whole interval lies within the margin that does not matter
 	Unknown State = "unknown"
 )
 
@@ -118,6 +119,9 @@ type Verdict struct {
 	Path        string `json:"path"`        // chosen: "fetch", "recompute", "route", "resident"
 	Alternative string `json:"alternative"` // the path it is compared with
 	Policy      string `json:"policy"`      // "" means all policies
+	Model       string `json:"model"`       // "" means all models
+	Tier        string `json:"tier"`        // "" means all tiers
+	Size        string `json:"size"`        // size bucket of the prefix, tokens; "" means all
 	State       State  `json:"state"`
 
 	Own    *Interval `json:"own"`    // on the requests themselves, measured by replay; n is replays
@@ -131,7 +135,8 @@ type Verdict struct {
 }
 
 // Benefit is one row of "where it helps": a slice of the requests by one
-// dimension.
+// dimension. Rows by path are of the path named; all others are of fetched
+// requests against recomputing, so that they have one meaning.
 type Benefit struct {
 	By       string `json:"by"` // "path", "tier", "link", "size", "policy"
 	Name     string `json:"name"`
@@ -142,6 +147,10 @@ type Benefit struct {
 	Predicted *Interval `json:"predicted"` // mean benefit by the logged predictions; n is requests
 	Measured  *Interval `json:"measured"`  // mean benefit by replay; n is replays
 	Reason    string    `json:"reason"`    // why Measured is unknown
+
+	// Unmeasured is the share of the requests, 0 to 1, in strata where too few
+	// replays came back for an estimate.
+	Unmeasured Number `json:"unmeasured_share"`
 }
 
 // Stages is where the mean TTFT of a group of requests went, seconds a request.

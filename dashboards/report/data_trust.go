@@ -70,9 +70,9 @@ type Coverage struct {
 
 // Legs is replay legs of one kind in one size bucket.
 type Legs struct {
-	Size     string `json:"size"` // tokens of the prefix
-	Leg      string `json:"leg"`  // "rejected" (the path not taken) or "control" (the path taken)
-	Intended int64  `json:"intended"`
+	Size     string `json:"size"`     // tokens of the prefix
+	Leg      string `json:"leg"`      // "rejected" (the path not taken) or "control" (the path taken)
+	Intended Number `json:"intended"` // missing where no plan says it
 	Executed int64  `json:"executed"`
 }
 

@@ -12,7 +12,32 @@ import (
 const unknownWord = "unknown"
 
 // count is a number of things with thousands separated: "5,012".
-func count(n int64) string { return humanize.Comma(n) }
+func count(n int64) string {
+	if n >= 1e12 || n <= -1e12 {
+		return power(float64(n))
+	}
+	return humanize.Comma(n)
+}
+
+// power writes a number by its power of ten: "1.89×10⁻⁵".
+func power(v float64) string {
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
+	n, _ := strconv.Atoi(exponent) // what FormatFloat wrote
+	return zeros(digits) + "×10" + raised.Replace(strconv.Itoa(n))
+}
+
+var raised = strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
+
+// coefficient writes a fitted value with three digits; bandwidths as GB/s.
+func coefficient(v float64, unit string) string {
+	if unit == "bytes/s" && v >= 1000 && v < 1e24 {
+		return humanize.SIWithDigits(v, 1, "B/s")
+	}
+	if a := math.Abs(v); a > 0 && (a < 0.001 || a >= 1e7) {
+		return minus(power(v))
+	}
+	return minus(zeros(strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(math.Max(math.Abs(v), 1e-3))))), 64)))
+}
 
 // plural is a count with its noun: "1 replay", "214 replays".
 func plural(n int64, noun string) string {
@@ -30,6 +55,8 @@ func share(part, whole int64) string {
 	}
 	p := 100 * float64(part) / float64(whole)
 	switch {
+	case part > whole:
+		return "over 100 %"
 	case part > 0 && p < 0.1:
 		return "under 0.1 %"
 	case part < whole && p > 99.9:
@@ -64,7 +91,7 @@ func trim(v float64) string {
 	case !finite(v):
 		return unknownWord
 	case a >= 1e9 || (a > 0 && a < 0.001):
-		return strconv.FormatFloat(v, 'g', 3, 64)
+		return power(v)
 	case a == 0:
 		return "0"
 	case a >= 99.95:
@@ -157,8 +184,11 @@ func bounds(i *Interval) string {
 
 // bytesOf writes an optional number of bytes: "1.0 GiB".
 func bytesOf(n Number) string {
-	if !n.Known() || n.V < 0 || n.V > math.MaxInt64 {
+	if !n.Known() || n.V < 0 {
 		return unknownWord
+	}
+	if n.V >= 1e18 {
+		return power(n.V) + " bytes"
 	}
 	return humanize.IBytes(uint64(n.V))
 }

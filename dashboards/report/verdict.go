@@ -7,24 +7,30 @@ import "strings"
 // and else on the measured own effect, whose sign the model's net effect must
 // not turn. Everything else is unknown.
 func (v *Verdict) Shown() State {
-	if v.State != Helping && v.State != Hurting {
+	switch {
+	case v.State != Helping && v.State != Hurting && v.State != Even:
 		return Unknown
-	}
-	if v.Net.HasInterval() {
+	case v.Net.HasInterval():
 		return agree(v.State, v.Net)
-	}
-	if v.Net.Known() && (v.Net.Value > 0) != (v.State == Helping) {
+	case v.turned():
 		return Unknown
 	}
 	return agree(v.State, v.Own)
 }
 
-// agree gives s where the whole interval is on its side of no difference.
+// turned says that the model's net effect has the other sign than the own
+// effect: a prediction alone does not decide, but it takes away the answer.
+func (v *Verdict) turned() bool {
+	return v.Own.Known() && v.Net.Known() && !v.Net.HasInterval() && v.Own.Value*v.Net.Value < 0
+}
+
+// agree gives s where the whole interval is on its side of no difference. How
+// narrow an interval must be to be even is the margin of whoever said so.
 func agree(s State, i *Interval) State {
 	switch {
 	case !i.HasInterval():
 		return Unknown
-	case s == Helping && i.Low > 0, s == Hurting && i.High < 0:
+	case s == Even, s == Helping && i.Low > 0, s == Hurting && i.High < 0:
 		return s
 	}
 	return Unknown
@@ -36,16 +42,16 @@ func (v *Verdict) Why() string {
 		return ""
 	}
 	switch {
+	case v.turned() && v.State != Unknown:
+		return "by the model, the effect on other requests outweighs that on these and turns the answer, and a prediction alone does not decide"
 	case v.Reason != "":
-		return v.Reason
+		return strings.TrimSuffix(v.Reason, ".")
 	case !v.Own.HasInterval():
 		return "no replay measured the path that was not taken"
 	case v.Own.Low <= 0 && v.Own.High >= 0:
 		return "the interval includes no difference"
-	case v.Net.Known():
-		return "the effect on other requests, which is a model's prediction, could turn the answer"
 	}
-	return "nothing said that the measurement is good enough"
+	return "nothing says that the measurement is good enough"
 }
 
 // Say is the verdict as one or two sentences that a person understands.
@@ -68,6 +74,9 @@ func (v *Verdict) ownSentence() string {
 		effect = doing(v.Path) + " and " + doing(v.Alternative) + " made no difference"
 	}
 	detail := " (" + bounds(v.Own) + "; " + v.basis() + ")"
+	if v.Shown() == Even {
+		return v.Scope() + ", it makes no difference that matters: " + effect + detail + "."
+	}
 	if v.Shown() == Unknown {
 		return v.Scope() + ", it is unknown whether " + doing(v.Path) + " helps: " + v.Why() +
 			". The estimate is that " + effect + detail + "."
@@ -76,14 +85,12 @@ func (v *Verdict) ownSentence() string {
 }
 
 func (v *Verdict) othersSentence() string {
-	s := "For other requests"
+	s := "It made no difference to other requests"
 	switch {
 	case v.Others.Value < 0:
-		s += " each of these added " + seconds(-v.Others.Value) + " of delay"
+		s = "Each also cost other requests " + seconds(-v.Others.Value) + " of delay"
 	case v.Others.Value > 0:
-		s += " each of these avoided " + seconds(v.Others.Value) + " of delay"
-	default:
-		s += " it made no difference"
+		s = "Each also saved other requests " + seconds(v.Others.Value) + " of delay"
 	}
 	if v.Others.HasInterval() {
 		s += " (by the model, " + level(v.Others.Level) + " " + span(v.Others.Low, v.Others.High) + ")"
@@ -117,8 +124,17 @@ func (v *Verdict) Scope() string {
 	if v.Link != "" {
 		s = "On link " + v.Link
 	}
-	if v.Policy != "" {
-		s += ", under policy " + v.Policy
+	return s + v.rest()
+}
+
+// rest is the scope beyond the link.
+func (v *Verdict) rest() (s string) {
+	for _, x := range []struct{ name, value string }{
+		{"policy", v.Policy}, {"model", v.Model}, {"tier", v.Tier}, {"prefix tokens", v.Size},
+	} {
+		if x.value != "" {
+			s += ", " + x.name + " " + x.value
+		}
 	}
 	return s
 }
@@ -133,6 +149,8 @@ func (v *Verdict) Do() string {
 		where = "on link " + v.Link
 	}
 	switch v.Shown() {
+	case Even:
+		return "Either path will do " + where + ": choose by what it costs others."
 	case Helping:
 		return "Keep " + doing(v.Path) + " " + where + ". Look again when its load changes."
 	case Hurting:
@@ -140,6 +158,9 @@ func (v *Verdict) Do() string {
 			return "Fetch less " + where + ": let coordinators decide by the published coefficients and link price, or cap the transfers in flight, and measure again."
 		}
 		return "Do less " + doing(v.Path) + " " + where + ": let coordinators decide by the published coefficients, and measure again."
+	}
+	if v.turned() {
+		return "Treat " + doing(v.Path) + " " + where + " with care: look at the load of the link before more of it is allowed."
 	}
 	return "Do not change anything because of this. A longer window or a larger replay budget makes an answer more likely."
 }

@@ -1,0 +1,31 @@
+package report
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+)
+
+//go:embed templates
+var files embed.FS
+
+var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{
+	"count":  count,
+	"moment": moment,
+	"stage":  func(i int) string { return stageNames[i].Name },
+}).ParseFS(files, "templates/*.tmpl", "templates/style.css"))
+
+// Render writes d as one HTML file that asks nothing of any server. It writes
+// only once the whole page was made, so an error leaves w without half a page.
+func Render(w io.Writer, d Data) error {
+	var page bytes.Buffer
+	if err := tmpl.Execute(&page, newPage(d)); err != nil {
+		return fmt.Errorf("report: draw the page: %w", err)
+	}
+	if _, err := w.Write(page.Bytes()); err != nil {
+		return fmt.Errorf("report: write the page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package report
+
+import "strconv"
+
+// trustView is coverage in words.
+type trustView struct {
+	Facts   []fact
+	Legs    []legRow
+	Support []supportRow
+}
+
+type legRow struct{ Size, Leg, Intended, Executed, Share, Width string }
+
+type supportRow struct{ Of, Replays, ESS, Largest, ParetoK, Judged string }
+
+func newTrust(c Coverage) (v trustView) {
+	v.Facts = []fact{
+		{"Requests", count(c.Requests)},
+		{"with a decision", count(c.WithDecision) + " (" + share(c.WithDecision, c.Requests) + ")"},
+		{"with a predicted alternative", count(c.Predicted) + " (" + share(c.Predicted, c.Requests) + ")"},
+		{"drawn for replay", count(c.Sampled) + " (" + share(c.Sampled, c.Requests) + ")"},
+		{"Parts waiting for their request", count(c.Waiting)},
+		{"Acknowledged to senders", amount(c.Accepted)},
+		{"acknowledged and lost", amount(c.Lost)},
+		{"stored twice", amount(c.Doubled)},
+	}
+	for _, l := range c.Legs {
+		v.Legs = append(v.Legs, legRow{orUnlabelled(l.Size), orUnlabelled(l.Leg), amount(l.Intended), count(l.Executed), share(l.Executed, int64(l.Intended.V)), legWidth(l)})
+	}
+	for _, s := range c.Support {
+		v.Support = append(v.Support, supportRow{s.Of, count(s.Replays), optional(s.ESS), percent(s.LargestWeight), optional(s.ParetoK), judge(s)})
+	}
+	return v
+}
+
+func legWidth(l Legs) string {
+	if !l.Intended.Known() || l.Intended.V <= 0 {
+		return "0%"
+	}
+	return pct(min(100, 100*float64(l.Executed)/l.Intended.V))
+}
+
+// judge says whether weights are fit to be trusted: a Pareto k of 0.7 or more is
+// not (Vehtari et al., Pareto smoothed importance sampling, 2024).
+func judge(s Support) string {
+	switch {
+	case !s.ParetoK.Known():
+		return "not judged"
+	case s.ParetoK.V >= 0.7:
+		return "not to be trusted"
+	}
+	return "usable"
+}
+
+func amount(n Number) string {
+	if !n.Known() {
+		return unknownWord
+	}
+	return count(int64(n.V))
+}
+
+func optional(n Number) string {
+	if !n.Known() {
+		return unknownWord
+	}
+	return minus(trim(n.V))
+}
+
+func measuredFacts(d Data) []fact {
+	m := d.Measured
+	source := "production traffic"
+	if d.Simulated {
+		source = "the fleet simulator, not a real fleet"
+	}
+	return []fact{
+		{"Source", source},
+		{"Window", moment(m.From) + " to " + moment(m.Until)},
+		{"Made", moment(m.Generated) + ", in " + wall(m.Wall)},
+		{"Command", orUnlabelled(m.Command)},
+		{"Version", orUnlabelled(m.Version)},
+		{"Machine", orUnlabelled(m.Machine)},
+		{"Coefficients", revision(d.Calibration.Revision)},
+	}
+}
+
+func revision(r int64) string {
+	if r == 0 {
+		return "none in force"
+	}
+	return "revision " + strconv.FormatInt(r, 10)
+}
