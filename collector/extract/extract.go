@@ -1,0 +1,165 @@
+// Package extract turns an OTLP ExportTraceServiceRequest into parts: it walks
+// the bytes, gives each span to the adapter that knows it (one adapter a file),
+// and refuses with a reason what can not become a true row. It is pure.
+//
+// Spans that no adapter knows are counted and dropped: an engine's internal
+// spans are not ours to store.
+package extract
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// Limits are the bounds outside which a span is refused.
+type Limits struct {
+	EarliestNanos int64 // Unix nanoseconds: start of the earliest span
+	LatestNanos   int64 // Unix nanoseconds: end of the latest span
+
+	AttributeBytes int     // of one attribute, encoded; AttrPrefixBlocks has Blocks instead
+	TextBytes      int     // of one name that becomes a column
+	Candidates     int     // of one decision
+	Blocks         int     // of one prefix
+	Seconds        float64 // one duration: more is a mistaken unit
+	Bytes          int64   // moved by one request
+	Count          int64   // tokens, flows, requests
+
+	Rejected int // spans of one request; with more the request is refused as a whole
+}
+
+// DefaultLimits are the limits at the instant given (Unix nanoseconds): from the
+// year 2000 to a day from now, for a clock may be wrong a little.
+func DefaultLimits(nowNanos int64) Limits {
+	const day = 86_400
+	return Limits{
+		EarliestNanos: 946_684_800_000_000_000, LatestNanos: nowNanos + day*1e9,
+		AttributeBytes: 64 << 10, TextBytes: 1 << 10, Candidates: 256, Blocks: 1 << 16,
+		Seconds: day, Bytes: 1 << 50, Count: 1 << 31,
+		Rejected: 10_000,
+	}
+}
+
+// Result is what one request held. It can be used again: Extract overwrites it
+// and reuses its memory.
+type Result struct {
+	Parts    []schema.Part // their strings point into the request: encode them before its bytes change
+	Rejected []Reject
+	Ignored  int // spans that no adapter knows
+	Spans    int // all: parts, rejected and ignored
+}
+
+// adapter makes parts out of the spans of one name.
+type adapter struct {
+	name  string // Part.Adapter
+	span  string // name of its spans
+	kind  schema.Kind
+	rules map[string]rule
+	// finish checks the part as a whole, after its attributes are read.
+	finish func(*reading) *fault
+}
+
+var adapters = [...]*adapter{&kvreuse, &vllm}
+
+// Extract sorts the spans of an ExportTraceServiceRequest into out. The error is
+// for a request that can not be decoded, or of which more spans are refused than
+// limits allow: out is then of no use, and sending the same again is no use
+// either.
+func Extract(request []byte, limits Limits, out *Result) error {
+	out.Parts, out.Rejected = out.Parts[:0], out.Rejected[:0]
+	out.Ignored, out.Spans = 0, 0
+	var r reading
+	r.limits = &limits
+	err := walk(request, func(s *Span, broken error) error {
+		out.add(s, broken, &r)
+		if len(out.Rejected) > limits.Rejected {
+			last := &out.Rejected[limits.Rejected]
+			return fmt.Errorf("more than %d of its spans are invalid, the last one because: %s", limits.Rejected, last.Reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read OTLP trace request: %w", err)
+	}
+	return nil
+}
+
+func (out *Result) add(s *Span, broken error, r *reading) {
+	out.Spans++
+	if broken != nil {
+		out.reject(s, "", faultf(CodeUndecodable, "its bytes are no span: %v", broken))
+		return
+	}
+	a := adapterOf(s)
+	if a == nil {
+		out.Ignored++
+		return
+	}
+	n := len(out.Parts)
+	out.Parts = slices.Grow(out.Parts, 1)[:n+1]
+	r.begin(&out.Parts[n], a)
+	if f := r.span(s, a); f != nil {
+		out.Parts = out.Parts[:n]
+		out.reject(s, a.name, f)
+	}
+}
+
+func adapterOf(s *Span) *adapter {
+	for _, a := range adapters {
+		if string(s.Name) == a.span {
+			return a
+		}
+	}
+	return nil
+}
+
+// Reject is a span that was refused.
+type Reject struct {
+	Code    Code   // class of the reason, one of a few
+	Reason  string // for people: which attribute, what is wrong with it
+	Adapter string // "" where the span could not be read so far
+	Index   int    // of the span in its request
+	Span    []byte // the encoded Span message; it points into the request
+
+	resource, scope [][]byte
+}
+
+func (out *Result) reject(s *Span, adapter string, f *fault) {
+	out.Rejected = append(out.Rejected, Reject{Code: f.code, Reason: f.reason, Adapter: adapter, Index: out.Spans - 1,
+		Span: s.Raw, resource: slices.Clone(s.Resource), scope: slices.Clone(s.Scope)})
+}
+
+// maxEnvelope bounds, in bytes, the resource and scope that Record repeats.
+const maxEnvelope = 16 << 10
+
+// Record gives the refused span as a request of its own, with its resource and
+// scope, so that sending it again is a retry. A resource or scope of over 16 KiB
+// is left out.
+func (r *Reject) Record() []byte {
+	scope := appendAll(nil, scopeSpansScope, r.scope)
+	scope = appendMessage(scope, scopeSpansSpans, r.Span)
+	spans := appendAll(nil, resourceSpansResource, r.resource)
+	spans = appendMessage(spans, resourceSpansScopes, scope)
+	return appendMessage(nil, requestResourceSpans, spans)
+}
+
+func appendAll(b []byte, number protowire.Number, messages [][]byte) []byte {
+	total := 0
+	for _, m := range messages {
+		total += len(m)
+	}
+	if total > maxEnvelope {
+		return b
+	}
+	for _, m := range messages {
+		b = appendMessage(b, number, m)
+	}
+	return b
+}
+
+func appendMessage(b []byte, number protowire.Number, message []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), message)
+}

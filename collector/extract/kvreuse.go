@@ -1,0 +1,219 @@
+package extract
+
+import (
+	"encoding/hex"
+	"math"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// kvreuse reads the contract span, and the legs of replays, which are contract
+// spans with attributes of their own.
+var kvreuse = adapter{
+	name:   "kvreuse",
+	span:   schema.SpanName,
+	kind:   schema.KindContract,
+	rules:  rulesOf(merge(decisionRules, observedRules, candidateRules, replayRules)),
+	finish: finishContract,
+}
+
+type sets = map[string]func(*reading, Value) *fault
+
+func merge(all ...sets) sets {
+	out := make(sets)
+	for _, s := range all {
+		for key, set := range s {
+			out[key] = set
+		}
+	}
+	return out
+}
+
+var decisionRules = sets{
+	schema.AttrPolicy:       text(func(p *schema.Part) *string { return &p.Decision.Policy }),
+	schema.AttrRevision:     integer(func(p *schema.Part) *int64 { return &p.Decision.Revision }),
+	schema.AttrRequestID:    text(func(p *schema.Part) *string { return &p.RequestID }),
+	schema.AttrTenant:       text(func(p *schema.Part) *string { return &p.Decision.Tenant }),
+	schema.AttrPath:         path(func(p *schema.Part) *schema.Path { return &p.Decision.Path }),
+	schema.AttrChosen:       chosen,
+	schema.AttrModel:        text(func(p *schema.Part) *string { return &p.Decision.Model }),
+	schema.AttrGPU:          text(func(p *schema.Part) *string { return &p.Decision.GPU }),
+	schema.AttrWorker:       text(func(p *schema.Part) *string { return &p.Decision.Worker }),
+	schema.AttrSourceWorker: text(func(p *schema.Part) *string { return &p.Decision.SourceWorker }),
+	schema.AttrSourceTier: func(r *reading, v Value) *fault {
+		return named(r, v, &r.p.Decision.SourceTier, schema.ParseTier)
+	},
+	schema.AttrLink:         text(func(p *schema.Part) *string { return &p.Decision.Link }),
+	schema.AttrTokensPrompt: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensPrompt }),
+	schema.AttrTokensPrefix: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensPrefix }),
+	schema.AttrTokensReused: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensReused }),
+	schema.AttrLinkFlows:    count(func(p *schema.Part) *schema.Count { return &p.Decision.LinkFlows }),
+	schema.AttrWorkerActive: count(func(p *schema.Part) *schema.Count { return &p.Decision.WorkerActive }),
+	schema.AttrStateAge:     seconds(func(p *schema.Part) *schema.Seconds { return &p.Decision.StateAge }),
+	schema.AttrPrefixBlocks: prefixBlocks,
+
+	schema.AttrGenAIModel:       func(r *reading, v Value) *fault { return r.text(v, &r.genAI.model) },
+	schema.AttrGenAIInputTokens: func(r *reading, v Value) *fault { return r.count(v, &r.genAI.prompt, r.limits.Count) },
+	schema.AttrGenAICacheRead:   func(r *reading, v Value) *fault { return r.count(v, &r.genAI.cached, r.limits.Count) },
+}
+
+var observedRules = sets{
+	schema.AttrBytes:         size(func(p *schema.Part) *schema.Count { return &p.Observed.Bytes }),
+	schema.AttrGPUQueue:      seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.GPUQueue }),
+	schema.AttrTransferQueue: seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.TransferQueue }),
+	schema.AttrTransfer:      seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.Transfer }),
+	schema.AttrTransferStart: seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.TransferStart }),
+	schema.AttrExposedStall:  seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.ExposedStall }),
+	schema.AttrRestore:       seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.Restore }),
+	schema.AttrPrefill:       seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.Prefill }),
+	schema.AttrTTFT:          seconds(func(p *schema.Part) *schema.Seconds { return &p.Observed.TTFT }),
+}
+
+var candidateRules = sets{
+	schema.AttrCandidatePath: column(func(r *reading, c *schema.Candidate, v Value) *fault {
+		return named(r, v, &c.Path, schema.ParsePath)
+	}),
+	schema.AttrCandidateTier: column(func(r *reading, c *schema.Candidate, v Value) *fault {
+		return named(r, v, &c.Tier, schema.ParseTier)
+	}),
+	schema.AttrCandidateWorker:         texts(func(c *schema.Candidate) *string { return &c.Worker }),
+	schema.AttrCandidateSource:         texts(func(c *schema.Candidate) *string { return &c.Source }),
+	schema.AttrCandidateLinks:          texts(func(c *schema.Candidate) *string { return &c.Links }),
+	schema.AttrCandidateTokensResident: integers(mostTokens, func(c *schema.Candidate) *int64 { return &c.TokensResident }),
+	schema.AttrCandidateTokensFetched:  integers(mostTokens, func(c *schema.Candidate) *int64 { return &c.TokensFetched }),
+	schema.AttrCandidateTokensComputed: integers(mostTokens, func(c *schema.Candidate) *int64 { return &c.TokensComputed }),
+	schema.AttrCandidateBytes:          integers(mostBytes, func(c *schema.Candidate) *int64 { return &c.Bytes }),
+	schema.AttrCandidateGPUQueue:       durations(func(c *schema.Candidate) *float64 { return &c.GPUQueue }),
+	schema.AttrCandidateTransferQueue:  durations(func(c *schema.Candidate) *float64 { return &c.TransferQueue }),
+	schema.AttrCandidateBandwidth:      floats(zero, mostRate, func(c *schema.Candidate) *float64 { return &c.Bandwidth }),
+	schema.AttrCandidateRestore:        durations(func(c *schema.Candidate) *float64 { return &c.Restore }),
+	schema.AttrCandidateRecompute:      durations(func(c *schema.Candidate) *float64 { return &c.Recompute }),
+	schema.AttrCandidateTTFT:           durations(func(c *schema.Candidate) *float64 { return &c.TTFT }),
+	// A flow that makes others wait elsewhere can take more off than it puts on.
+	schema.AttrCandidateExternality: floats(minusSeconds, mostSeconds, func(c *schema.Candidate) *float64 { return &c.Externality }),
+	schema.AttrCandidatePropensity: column(func(_ *reading, c *schema.Candidate, v Value) *fault {
+		if v.Type == TypeDouble && math.IsNaN(v.Double()) {
+			return nil // not applicable, as the candidate began
+		}
+		return probability(v, &c.Propensity)
+	}),
+}
+
+var replayRules = sets{
+	schema.AttrReplayOf:        leg(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.Of[:]) }),
+	schema.AttrReplaySpan:      leg(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.OfSpan[:]) }),
+	schema.AttrReplayPlan:      leg(text(func(p *schema.Part) *string { return &p.Replay.Plan })),
+	schema.AttrReplayPath:      leg(path(func(p *schema.Part) *schema.Path { return &p.Replay.Path })),
+	schema.AttrReplayCandidate: leg(count(func(p *schema.Part) *schema.Count { return &p.Replay.Candidate })),
+	schema.AttrReplayInclusion: leg(func(r *reading, v Value) *fault { return probability(v, &r.p.Replay.Inclusion) }),
+	schema.AttrReplayLeg:       leg(func(r *reading, v Value) *fault { return named(r, v, &r.p.Replay.Leg, schema.ParseLeg) }),
+	schema.AttrReplayBatch:     leg(text(func(p *schema.Part) *string { return &p.Replay.Batch })),
+
+	schema.AttrReplayStateDecisionGPUQueue: leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.DecisionGPUQueue })),
+	schema.AttrReplayStateDecisionFlows:    leg(count(func(p *schema.Part) *schema.Count { return &p.Replay.DecisionFlows })),
+	schema.AttrReplayStateReplayGPUQueue:   leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.ReplayGPUQueue })),
+	schema.AttrReplayStateReplayFlows:      leg(count(func(p *schema.Part) *schema.Count { return &p.Replay.ReplayFlows })),
+	schema.AttrReplayModelDecision:         leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.ModelDecision })),
+	schema.AttrReplayModelReplay:           leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.ModelReplay })),
+	schema.AttrReplayGPUSeconds:            leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.CostGPU })),
+	schema.AttrReplayLinkBytes:             leg(size(func(p *schema.Part) *schema.Count { return &p.Replay.CostBytes })),
+}
+
+// chosen reads the index of the choice; finishContract compares it with the
+// candidates, which may come later.
+func chosen(r *reading, v Value) *fault {
+	r.p.Decision.Chosen.OK = true
+	if v.Type != TypeInt {
+		return wrongType(v, TypeInt)
+	}
+	r.p.Decision.Chosen.V = v.Int()
+	return nil
+}
+
+func prefixBlocks(r *reading, v Value) *fault {
+	if v.Type != TypeArray {
+		return wrongType(v, TypeArray)
+	}
+	d := &r.p.Decision
+	for e, err := range v.Elements() {
+		switch {
+		case err != nil:
+			return faultf(CodeUndecodable, "element %d can not be read: %v", len(d.PrefixBlocks), err)
+		case e.Type != TypeInt:
+			return wrongType(e, TypeInt)
+		case len(d.PrefixBlocks) == r.limits.Blocks:
+			return faultf(CodeSize, "more than %d blocks", r.limits.Blocks)
+		}
+		d.PrefixBlocks = append(d.PrefixBlocks, e.Int())
+	}
+	return nil
+}
+
+// hexID reads an identifier written as hex digits.
+func (r *reading) hexID(v Value, dst []byte) *fault {
+	var s string
+	if f := r.text(v, &s); f != nil {
+		return f
+	}
+	if len(s) != 2*len(dst) {
+		return faultf(CodeIdentifier, "%d characters, not %d hex digits", len(s), 2*len(dst))
+	}
+	if _, err := hex.Decode(dst, v.b); err != nil || allZero(dst) {
+		return faultf(CodeIdentifier, "%q is no identifier in hex digits", s)
+	}
+	return nil
+}
+
+func finishContract(r *reading) *fault {
+	d := &r.p.Decision
+	if d.Model == "" {
+		d.Model = r.genAI.model
+	}
+	if !d.TokensPrompt.OK {
+		d.TokensPrompt = r.genAI.prompt
+	}
+	if !d.TokensReused.OK {
+		d.TokensReused = r.genAI.cached
+	}
+	if f := checkChoice(d); f != nil {
+		return f
+	}
+	if r.replay {
+		r.p.Kind = schema.KindReplay
+		return checkLeg(&r.p.Replay)
+	}
+	return nil
+}
+
+func checkChoice(d *schema.Decision) *fault {
+	for i := range d.Candidates {
+		if d.Candidates[i].Path == schema.PathNone {
+			return faultf(CodeCandidates, "candidate %d has no path: %s is missing or empty there", i, schema.AttrCandidatePath)
+		}
+	}
+	if !d.Chosen.OK {
+		return nil
+	}
+	if d.Chosen.V < 0 || d.Chosen.V >= int64(len(d.Candidates)) {
+		return faultf(CodeCandidates, "%s is %d and there are %d candidates", schema.AttrChosen, d.Chosen.V, len(d.Candidates))
+	}
+	if own := d.Candidates[d.Chosen.V].Path; d.Path != schema.PathNone && own != d.Path {
+		return faultf(CodeCandidates, "%s is %q and the chosen candidate's path is %q", schema.AttrPath, d.Path, own)
+	}
+	return nil
+}
+
+// checkLeg refuses a leg that can not be weighed, or that is of no decision.
+func checkLeg(p *schema.Replay) *fault {
+	switch {
+	case p.Of == schema.TraceID{} || p.OfSpan == schema.SpanID{}:
+		return faultf(CodeReplay, "a replay needs %s and %s", schema.AttrReplayOf, schema.AttrReplaySpan)
+	case p.Leg == schema.LegNone:
+		return faultf(CodeReplay, "a replay needs %s: rejected or control", schema.AttrReplayLeg)
+	case p.Path == schema.PathNone:
+		return faultf(CodeReplay, "a replay needs %s", schema.AttrReplayPath)
+	case p.Inclusion == 0:
+		return faultf(CodeReplay, "a replay needs %s, in (0, 1]", schema.AttrReplayInclusion)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package extract
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Span is a view of one OTLP span. Its byte slices point into the request; its
+// attributes are read when they are asked for.
+type Span struct {
+	Raw      []byte   // the encoded Span message
+	Resource [][]byte // the encoded Resource messages; more than one are merged
+	Scope    [][]byte // the encoded InstrumentationScope messages
+
+	TraceID    []byte
+	SpanID     []byte
+	ParentID   []byte
+	Name       []byte
+	StartNanos uint64
+	EndNanos   uint64
+}
+
+// Field numbers of opentelemetry/proto/collector/trace/v1, trace/v1 and
+// common/v1.
+const (
+	requestResourceSpans = 1
+
+	resourceSpansResource = 1
+	resourceSpansScopes   = 2
+
+	scopeSpansScope = 1
+	scopeSpansSpans = 2
+
+	resourceAttributes = 1
+
+	spanTraceID    = 1
+	spanSpanID     = 2
+	spanParentID   = 4
+	spanName       = 5
+	spanStart      = 7
+	spanEnd        = 8
+	spanAttributes = 9
+
+	keyValueKey   = 1
+	keyValueValue = 2
+
+	anyString = 1
+	anyBool   = 2
+	anyInt    = 3
+	anyDouble = 4
+	anyArray  = 5
+	anyKVList = 6
+	anyBytes  = 7
+
+	arrayValues = 1
+)
+
+var errWireType = errors.New("a field has another wire type than OTLP says")
+
+// field is one field of a message: num where it is a varint or fixed64, b where
+// it is length-delimited.
+type field struct {
+	number protowire.Number
+	typ    protowire.Type
+	num    uint64
+	b      []byte
+}
+
+func next(b []byte) (f field, rest []byte, err error) {
+	number, typ, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return f, nil, protowire.ParseError(n)
+	}
+	f.number, f.typ = number, typ
+	b = b[n:]
+	switch typ {
+	case protowire.VarintType:
+		f.num, n = protowire.ConsumeVarint(b)
+	case protowire.Fixed64Type:
+		f.num, n = protowire.ConsumeFixed64(b)
+	case protowire.BytesType:
+		f.b, n = protowire.ConsumeBytes(b)
+	default:
+		n = protowire.ConsumeFieldValue(number, typ, b)
+	}
+	if n < 0 {
+		return f, nil, protowire.ParseError(n)
+	}
+	return f, b[n:], nil
+}
+
+// children calls visit with each length-delimited field of that number.
+func children(b []byte, number protowire.Number, visit func([]byte) error) error {
+	for len(b) > 0 {
+		f, rest, err := next(b)
+		if err != nil {
+			return err
+		}
+		if f.number == number && f.typ == protowire.BytesType {
+			if err := visit(f.b); err != nil {
+				return err
+			}
+		}
+		b = rest
+	}
+	return nil
+}
+
+// walk calls visit with each span of an ExportTraceServiceRequest. The Span is
+// reused between calls. A span whose own message is broken is visited with that
+// error; one in what surrounds the spans ends the walk.
+func walk(request []byte, visit func(*Span, error) error) error {
+	var s Span
+	return children(request, requestResourceSpans, func(b []byte) error {
+		s.Resource = s.Resource[:0]
+		if err := children(b, resourceSpansResource, func(r []byte) error {
+			s.Resource = append(s.Resource, r)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("resource spans: %w", err)
+		}
+		return children(b, resourceSpansScopes, func(b []byte) error { return walkScope(b, &s, visit) })
+	})
+}
+
+func walkScope(b []byte, s *Span, visit func(*Span, error) error) error {
+	s.Scope = s.Scope[:0]
+	if err := children(b, scopeSpansScope, func(scope []byte) error {
+		s.Scope = append(s.Scope, scope)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("scope spans: %w", err)
+	}
+	return children(b, scopeSpansSpans, func(b []byte) error { return visit(s, s.read(b)) })
+}
+
+// read sets all of s but its resource and scope.
+func (s *Span) read(b []byte) error {
+	*s = Span{Raw: b, Resource: s.Resource, Scope: s.Scope}
+	for len(b) > 0 {
+		f, rest, err := next(b)
+		if err != nil {
+			return err
+		}
+		want := protowire.BytesType
+		switch f.number {
+		case spanTraceID:
+			s.TraceID = f.b
+		case spanSpanID:
+			s.SpanID = f.b
+		case spanParentID:
+			s.ParentID = f.b
+		case spanName:
+			s.Name = f.b
+		case spanStart:
+			s.StartNanos, want = f.num, protowire.Fixed64Type
+		case spanEnd:
+			s.EndNanos, want = f.num, protowire.Fixed64Type
+		case spanAttributes:
+		default:
+			want = f.typ
+		}
+		if f.typ != want {
+			return errWireType
+		}
+		b = rest
+	}
+	return nil
+}
+
+// Attributes gives the keys and values of the span's attributes, in their
+// order. An error is given last, with no key.
+func (s *Span) Attributes() iter.Seq2[Attribute, error] { return attributes(s.Raw, spanAttributes) }
+
+// Attribute is one attribute. Its key and value point into the request.
+type Attribute struct {
+	Key   []byte
+	Value Value
+	Size  int // encoded, bytes
+}
+
+func attributes(b []byte, number protowire.Number) iter.Seq2[Attribute, error] {
+	return func(yield func(Attribute, error) bool) {
+		for b := b; len(b) > 0; {
+			f, rest, err := next(b)
+			if err != nil {
+				yield(Attribute{}, err)
+				return
+			}
+			if f.number == number && f.typ == protowire.BytesType {
+				a, err := readAttribute(f.b)
+				if !yield(a, err) || err != nil {
+					return
+				}
+			}
+			b = rest
+		}
+	}
+}
+
+func readAttribute(b []byte) (a Attribute, err error) {
+	a.Size = len(b)
+	for len(b) > 0 {
+		f, rest, err := next(b)
+		if err != nil {
+			return Attribute{}, err
+		}
+		switch f.number {
+		case keyValueKey, keyValueValue:
+			if f.typ != protowire.BytesType {
+				return Attribute{}, errWireType
+			}
+			if f.number == keyValueKey {
+				a.Key = f.b
+			} else if err := a.Value.read(f.b); err != nil {
+				return Attribute{}, err
+			}
+		}
+		b = rest
+	}
+	return a, nil
+}
