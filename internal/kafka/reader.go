@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -73,7 +74,8 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 }
 
 // Fetch waits for the next message. It does not commit. A broker that is away
-// is waited for; only ctx and Close end that. Not for concurrent use.
+// is waited for. It returns ctx's error when ctx ends, io.EOF after Close, and an
+// *Error that is Permanent. Not for concurrent use.
 func (r *Reader) Fetch(ctx context.Context) (Message, error) {
 	for {
 		m, err := r.reader.FetchMessage(ctx)
@@ -82,8 +84,11 @@ func (r *Reader) Fetch(ctx context.Context) (Message, error) {
 			return m, nil
 		}
 		e := Classify(err)
-		if e.Class == Permanent || ctx.Err() != nil || !isBrokerError(err) {
-			return Message{}, err
+		if ctx.Err() != nil || errors.Is(err, io.EOF) {
+			return Message{}, err // ended by the caller, or closed
+		}
+		if e.Class == Permanent {
+			return Message{}, fmt.Errorf("read Kafka topic %s: %w", r.cfg.Topic, e)
 		}
 		r.cfg.Logger.Warn("kafka: fetch failed, trying again", "error", e)
 		if !pause(ctx, commitRetry) {
@@ -133,11 +138,6 @@ func (r *Reader) Commit(ctx context.Context, messages ...Message) error {
 func coordinatorAway(err error) bool {
 	return errors.Is(err, kafkago.GroupLoadInProgress) || errors.Is(err, kafkago.GroupCoordinatorNotAvailable) ||
 		errors.Is(err, kafkago.NotCoordinatorForGroup)
-}
-
-func isBrokerError(err error) bool {
-	var code kafkago.Error
-	return errors.As(err, &code)
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

@@ -1,0 +1,163 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/internal/kafka/kafkatest"
+)
+
+func TestMain(m *testing.M) {
+	helperProcess()
+	code := m.Run()
+	kafkatest.StopShared()
+	os.Exit(code)
+}
+
+// brokers are the two that everything must work with.
+var brokers = map[string]func(testing.TB) kafka.Cluster{
+	"embedded": func(t testing.TB) kafka.Cluster { return embedded(t, t.TempDir(), "").Cluster() },
+	"apache":   func(t testing.TB) kafka.Cluster { return kafkatest.Shared(t).Cluster() },
+}
+
+func embedded(t testing.TB, dir, addr string) *kafka.Embedded {
+	t.Helper()
+	broker, err := kafka.StartEmbedded(kafka.EmbeddedConfig{Dir: dir, Addr: addr})
+	require.NoError(t, err)
+	t.Cleanup(broker.Stop)
+	return broker
+}
+
+var topics atomic.Int64
+
+// topic makes a topic of this test's own.
+func topic(t testing.TB, cluster kafka.Cluster, partitions int) string {
+	t.Helper()
+	name := fmt.Sprintf("test.%d.%d", os.Getpid(), topics.Add(1))
+	spec := kafka.TopicSpec{Name: name, Partitions: partitions, Retention: time.Hour}
+	require.NoError(t, kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec}))
+	return name
+}
+
+func writer(t testing.TB, cluster kafka.Cluster) *kafka.Writer {
+	t.Helper()
+	w, err := kafka.NewWriter(kafka.WriterConfig{Cluster: cluster})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	return w
+}
+
+func messages(from, n int) []kafka.Message {
+	out := make([]kafka.Message, n)
+	for i := range out {
+		out[i].Value = fmt.Appendf(nil, "message %d", from+i)
+	}
+	return out
+}
+
+func TestProduceFetchCommit(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 3)
+			w := writer(t, cluster)
+			for i := range 4 {
+				require.NoError(t, w.Produce(t.Context(), topic, messages(i*25, 25)...))
+			}
+			checkSpread(t, cluster, topic, 100, 3)
+			first := fetch(t, cluster, topic, 60, true)
+			rest := fetch(t, cluster, topic, 40, false)
+			again := fetch(t, cluster, topic, 40, true)
+			require.Equal(t, rest, again, "what was not committed comes again")
+			for m := range rest {
+				require.NotContains(t, first, m)
+			}
+			require.Len(t, first, 60)
+			require.Len(t, rest, 40)
+		})
+	}
+}
+
+// checkSpread sees that keyless messages are in every partition, and that the
+// end offsets count them.
+func checkSpread(t *testing.T, cluster kafka.Cluster, topic string, total, partitions int) {
+	t.Helper()
+	first, last, err := kafka.Offsets(t.Context(), cluster, topic)
+	require.NoError(t, err)
+	require.Len(t, last, partitions)
+	sum := int64(0)
+	for p, end := range last {
+		require.Zero(t, first[p])
+		require.Greater(t, end, int64(total/partitions/2), "partition %d", p)
+		sum += end
+	}
+	require.EqualValues(t, total, sum)
+}
+
+// fetch reads n messages as a member of the group, and commits them if told.
+func fetch(t *testing.T, cluster kafka.Cluster, topic string, n int, commit bool) map[string]bool {
+	t.Helper()
+	r, err := kafka.NewReader(kafka.ReaderConfig{
+		Cluster: cluster, Topic: topic, Group: "group-of-" + topic,
+		OnGap: func(g kafka.Gap) { t.Errorf("gap %+v", g) },
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen := map[string]bool{}
+	for len(seen) < n {
+		m, err := r.Fetch(ctx)
+		require.NoError(t, err)
+		seen[string(m.Value)] = true
+		if commit {
+			require.NoError(t, r.Commit(ctx, m))
+		}
+	}
+	return seen
+}
+
+func TestEnsureTopicsIsIdempotentAndRefusesOtherPartitions(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 2)
+			spec := kafka.TopicSpec{Name: topic, Partitions: 2, Retention: time.Hour}
+			require.NoError(t, kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec}))
+			spec.Partitions = 4
+			err := kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec})
+			require.ErrorContains(t, err, "has 2 partitions, but 4 are configured")
+			require.False(t, kafka.IsRetryable(err))
+		})
+	}
+}
+
+func TestEndOffsetsOfAMissingTopic(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			_, err := kafka.EndOffsets(t.Context(), start(t), "nowhere")
+			require.ErrorContains(t, err, "topic nowhere does not exist")
+		})
+	}
+}
+
+func TestTooLargeIsPermanent(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 1)
+			w := writer(t, cluster)
+			require.NoError(t, w.Produce(t.Context(), topic, kafka.Message{Value: make([]byte, 900_000)}))
+			err := w.Produce(t.Context(), topic, kafka.Message{Value: make([]byte, kafka.MaxBatchBytes)})
+			require.ErrorContains(t, err, "is larger than")
+			require.False(t, kafka.IsRetryable(err))
+		})
+	}
+}
