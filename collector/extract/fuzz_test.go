@@ -58,8 +58,13 @@ func sameSpan(t *testing.T, want *tracepb.Span, got *Span) {
 	require.Equal(t, want.StartTimeUnixNano, got.StartNanos)
 	require.Equal(t, want.EndTimeUnixNano, got.EndNanos)
 	rest := want.Attributes
-	for a, err := range got.Attributes() {
+	var a Attribute
+	for as := got.Attributes(); ; {
+		more, err := as.Next(&a)
 		require.NoError(t, err)
+		if !more {
+			break
+		}
 		require.Equal(t, rest[0].Key, string(a.Key))
 		sameValue(t, rest[0].Value, a.Value)
 		rest = rest[1:]
@@ -90,8 +95,13 @@ func sameValue(t *testing.T, want *commonpb.AnyValue, got Value) {
 	case *commonpb.AnyValue_ArrayValue:
 		require.Equal(t, TypeArray, got.Type)
 		rest := v.ArrayValue.GetValues()
-		for e, err := range got.Elements() {
+		var e Value
+		for es := got.Elements(); ; {
+			more, err := es.Next(&e)
 			require.NoError(t, err)
+			if !more {
+				break
+			}
 			sameValue(t, rest[0], e)
 			rest = rest[1:]
 		}

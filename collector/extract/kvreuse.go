@@ -134,8 +134,9 @@ func prefixBlocks(r *reading, v Value) *fault {
 	if v.Type != TypeArray {
 		return wrongType(v, TypeArray)
 	}
-	d := &r.p.Decision
-	for e, err := range v.Elements() {
+	d, es := &r.p.Decision, v.Elements()
+	var e Value
+	for more, err := es.Next(&e); more || err != nil; more, err = es.Next(&e) {
 		switch {
 		case err != nil:
 			return faultf(CodeUndecodable, "element %d can not be read: %v", len(d.PrefixBlocks), err)

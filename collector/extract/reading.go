@@ -91,19 +91,23 @@ func (r *reading) span(s *Span, a *adapter) *fault {
 	if f := r.service(s); f != nil {
 		return f
 	}
-	for attr, err := range s.Attributes() {
+	var attr Attribute
+	for as := s.Attributes(); ; {
+		more, err := as.Next(&attr)
 		if err != nil {
 			return faultf(CodeUndecodable, "an attribute can not be read: %v", err)
 		}
-		if f := r.attribute(attr, a); f != nil {
+		if !more {
+			return a.finish(r)
+		}
+		if f := r.attribute(&attr, a); f != nil {
 			f.reason = "attribute " + clip(attr.Key) + ": " + f.reason
 			return f
 		}
 	}
-	return a.finish(r)
 }
 
-func (r *reading) attribute(attr Attribute, a *adapter) *fault {
+func (r *reading) attribute(attr *Attribute, a *adapter) *fault {
 	if attr.Size > r.limits.AttributeBytes && string(attr.Key) != schema.AttrPrefixBlocks {
 		return faultf(CodeSize, "%d bytes, at most %d", attr.Size, r.limits.AttributeBytes)
 	}
@@ -145,7 +149,9 @@ func (r *reading) head(s *Span) *fault {
 // service finds service.name among the resource's attributes.
 func (r *reading) service(s *Span) *fault {
 	for _, resource := range s.Resource {
-		for attr, err := range attributes(resource, resourceAttributes) {
+		as := Attributes{resource, resourceAttributes}
+		var attr Attribute
+		for more, err := as.Next(&attr); more || err != nil; more, err = as.Next(&attr) {
 			if err != nil {
 				return faultf(CodeUndecodable, "its resource can not be read: %v", err)
 			}

@@ -57,8 +57,9 @@ func column(set func(*reading, *schema.Candidate, Value) *fault) func(*reading, 
 		if v.Type != TypeArray {
 			return wrongType(v, TypeArray)
 		}
-		n := 0
-		for e, err := range v.Elements() {
+		n, es := 0, v.Elements()
+		var e Value
+		for more, err := es.Next(&e); more || err != nil; more, err = es.Next(&e) {
 			if err != nil {
 				return faultf(CodeUndecodable, "element %d can not be read: %v", n, err)
 			}
@@ -67,8 +68,7 @@ func column(set func(*reading, *schema.Candidate, Value) *fault) func(*reading, 
 				f = set(r, c, e)
 			}
 			if f != nil {
-				f.reason = faultf("", "element %d: %s", n, f.reason).reason
-				return f
+				return faultf(f.code, "element %d: %s", n, f.reason)
 			}
 			n++
 		}

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"iter"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -69,23 +68,26 @@ func (v Value) Double() float64 { return math.Float64frombits(v.bits) }
 // a key-value list. They point into the request.
 func (v Value) Bytes() []byte { return v.b }
 
-// Elements gives the elements of an array, in their order. An error comes last.
-func (v Value) Elements() iter.Seq2[Value, error] {
-	return func(yield func(Value, error) bool) {
-		for b := v.b; len(b) > 0; {
-			f, rest, err := next(b)
-			if err != nil {
-				yield(Value{}, err)
-				return
-			}
-			if f.number == arrayValues && f.typ == protowire.BytesType {
-				var e Value
-				err := e.read(f.b)
-				if !yield(e, err) || err != nil {
-					return
-				}
-			}
-			b = rest
+// Elements gives a cursor over the elements of an array, in their order.
+func (v Value) Elements() Elements { return Elements{v.b} }
+
+// Elements is a cursor over the elements of an array.
+type Elements struct{ rest []byte }
+
+// Next reads the next element into v. It gives false after the last one, and
+// with the error where reading had to stop.
+func (es *Elements) Next(v *Value) (bool, error) {
+	for len(es.rest) > 0 {
+		f, rest, err := next(es.rest)
+		if err != nil {
+			return false, err
+		}
+		es.rest = rest
+		if f.number == arrayValues && f.typ == protowire.BytesType {
+			*v = Value{}
+			err := v.read(f.b)
+			return err == nil, err
 		}
 	}
+	return false, nil
 }

@@ -3,7 +3,6 @@ package extract
 import (
 	"errors"
 	"fmt"
-	"iter"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -70,6 +69,11 @@ type field struct {
 }
 
 func next(b []byte) (f field, rest []byte, err error) {
+	// Most fields are length-delimited, with a tag and a length of one byte.
+	if len(b) > 1 && b[0] >= 1<<3 && b[0] < 0x80 && b[0]&7 == byte(protowire.BytesType) && int(b[1]) <= min(len(b)-2, 0x7f) {
+		n := 2 + int(b[1])
+		return field{number: protowire.Number(b[0] >> 3), typ: protowire.BytesType, b: b[2:n]}, b[n:], nil
+	}
 	number, typ, n := protowire.ConsumeTag(b)
 	if n < 0 {
 		return f, nil, protowire.ParseError(n)
@@ -171,9 +175,8 @@ func (s *Span) read(b []byte) error {
 	return nil
 }
 
-// Attributes gives the keys and values of the span's attributes, in their
-// order. An error is given last, with no key.
-func (s *Span) Attributes() iter.Seq2[Attribute, error] { return attributes(s.Raw, spanAttributes) }
+// Attributes gives a cursor over the span's attributes, in their order.
+func (s *Span) Attributes() Attributes { return Attributes{s.Raw, spanAttributes} }
 
 // Attribute is one attribute. Its key and value point into the request.
 type Attribute struct {
@@ -182,44 +185,48 @@ type Attribute struct {
 	Size  int // encoded, bytes
 }
 
-func attributes(b []byte, number protowire.Number) iter.Seq2[Attribute, error] {
-	return func(yield func(Attribute, error) bool) {
-		for b := b; len(b) > 0; {
-			f, rest, err := next(b)
-			if err != nil {
-				yield(Attribute{}, err)
-				return
-			}
-			if f.number == number && f.typ == protowire.BytesType {
-				a, err := readAttribute(f.b)
-				if !yield(a, err) || err != nil {
-					return
-				}
-			}
-			b = rest
-		}
-	}
+// Attributes is a cursor over the attributes of a message.
+type Attributes struct {
+	rest   []byte
+	number protowire.Number // of the message's field that holds them
 }
 
-func readAttribute(b []byte) (a Attribute, err error) {
-	a.Size = len(b)
+// Next reads the next attribute into a. It gives false after the last one, and
+// with the error where reading had to stop.
+func (as *Attributes) Next(a *Attribute) (bool, error) {
+	for len(as.rest) > 0 {
+		f, rest, err := next(as.rest)
+		if err != nil {
+			return false, err
+		}
+		as.rest = rest
+		if f.number == as.number && f.typ == protowire.BytesType {
+			err := a.read(f.b)
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func (a *Attribute) read(b []byte) error {
+	*a = Attribute{Size: len(b)}
 	for len(b) > 0 {
 		f, rest, err := next(b)
 		if err != nil {
-			return Attribute{}, err
+			return err
 		}
 		switch f.number {
 		case keyValueKey, keyValueValue:
 			if f.typ != protowire.BytesType {
-				return Attribute{}, errWireType
+				return errWireType
 			}
 			if f.number == keyValueKey {
 				a.Key = f.b
 			} else if err := a.Value.read(f.b); err != nil {
-				return Attribute{}, err
+				return err
 			}
 		}
 		b = rest
 	}
-	return a, nil
+	return nil
 }
