@@ -92,7 +92,7 @@ func Busy(seed uint64, ladder []Point) Config {
 
 		Coordinators: 4, Staleness: 1,
 		TPOT: 0.012, Interference: 0.003, DecodeShare: 0.3,
-		ReplayWeight: 0.5, SpeedUp: 20, Grid: 3,
+		ReplayWeight: 0.5, SpeedUp: 25, Grid: 3,
 	}
 }
 

@@ -27,8 +27,8 @@ type Query struct {
 	Active     []int // requests decoding on each candidate's worker
 }
 
-// Decider picks one of q.Candidates by index and fills in its predictions. It
-// must depend on q and its own past only. q is valid during the call;
+// Decider picks one of q.Candidates by index (one out of range panics) and fills in
+// its predictions. It must depend on q and its own past only. q is valid during the call;
 // q.Candidates is kept, with what the decider wrote, in the Outcome.
 type Decider func(q *Query) int
 
@@ -144,13 +144,11 @@ func (s *Sim) describe(o option, index int32, now float64) schema.Candidate {
 		c.Source, c.Tier = "store", s.cfg.Link.Tier
 	case o.source >= 0:
 		c.Source, c.Tier = s.names[o.source], schema.TierPeer
-	case o.path == schema.PathResident:
-		c.Tier = schema.TierGPU
 	}
-	if o.path == schema.PathFetch {
+	switch o.path {
+	case schema.PathFetch:
 		c.Links = s.cfg.Link.Name
-	}
-	if o.path == schema.PathRoute {
+	case schema.PathRoute, schema.PathResident:
 		c.Tier = schema.TierGPU
 	}
 	return c

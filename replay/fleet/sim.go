@@ -179,7 +179,7 @@ func (s *Sim) admit(a *arrival) {
 	q := s.ask(a)
 	chosen := s.decide(q)
 	if chosen < 0 || chosen >= len(q.Candidates) {
-		chosen = 0 // a decider out of range never loses a request: it computes
+		panic(fmt.Sprintf("fleet: the decider chose candidate %d of %d for request %d", chosen, len(q.Candidates), q.Index))
 	}
 	id := int32(len(s.core.jobs))
 	e := entry{

@@ -1,6 +1,9 @@
 package fleet
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // job is a request or a leg once it has been placed: everything that is drawn is
 // in it, so that a second run of the same jobs is the same run.
@@ -64,10 +67,8 @@ func (w *worker) idle() bool { return len(w.prod) == 0 && len(w.low) == 0 }
 // find gives the item of a job, nil where it is not here.
 func (w *worker) find(id int32) *item {
 	for _, q := range [2][]item{w.prod, w.low} {
-		for i := range q {
-			if q[i].id == id {
-				return &q[i]
-			}
+		if i := position(q, id); i >= 0 {
+			return &q[i]
 		}
 	}
 	return nil
@@ -107,32 +108,25 @@ func (w *worker) arrive(c *core, id int32, t float64) {
 
 // precedes says whether a waiting job goes before the running one.
 func (w *worker) precedes(id int32) bool {
+	if w.runLow && position(w.prod, id) >= 0 {
+		return true
+	}
 	q := w.prod
 	if w.runLow {
-		if !isIn(q, id) {
-			q = w.low
-		} else {
-			return true
-		}
+		q = w.low
 	}
-	for i := range q {
-		if q[i].id == id {
-			return true
-		}
-		if q[i].id == w.running {
-			return false
-		}
-	}
-	return false
+	at := position(q, id)
+	return at >= 0 && at < position(q, w.running)
 }
 
-func isIn(q []item, id int32) bool {
+// position is where a job is in q, −1 where it is not.
+func position(q []item, id int32) int {
 	for i := range q {
 		if q[i].id == id {
-			return true
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 // boundary makes the running item stop at its next chunk boundary after t.
@@ -202,12 +196,7 @@ func (w *worker) finish(c *core, it *item, t float64) {
 		w.expected -= j.estimate
 		w.decodes = append(w.decodes, t+j.decode)
 	}
-	for i := range *q {
-		if (*q)[i].id == it.id {
-			*q = append((*q)[:i], (*q)[i+1:]...)
-			break
-		}
-	}
+	*q = slices.Delete(*q, position(*q, it.id), position(*q, it.id)+1)
 	if len(w.prod) == 0 {
 		w.expected = 0
 	}
