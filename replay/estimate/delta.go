@@ -1,0 +1,208 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// delta is δ_b, the bias of running path b as a replay, as it bears on a set of
+// requests.
+type delta struct {
+	value    float64            // seconds
+	variance float64            // of independent legs
+	batches  map[string]float64 // the legs' shares in the error, summed by batch
+	df       float64
+	n        int     // control legs used
+	p        float64 // of "the same in each cell"; NaN with one
+	spread   float64 // between cells beyond noise, seconds
+	why      string  // why it can not be had
+}
+
+// place is the cell in which δ is compared: requests of like size and load. The
+// finer is used where control legs support it.
+type place struct{ size, load int }
+
+func placeOf(d *Decision, level int) place {
+	if level == 0 {
+		return place{d.Slice.Size, d.Load}
+	}
+	return place{d.Slice.Size, -1}
+}
+
+// minPlace is how many control legs support a cell.
+const minPlace = 3
+
+// control is one control leg: replay carried to the decision's state, minus what
+// was observed then.
+type control struct {
+	diff   float64
+	weight float64 // 1/(π q̂)
+	batch  string
+}
+
+type bin struct {
+	legs   []control
+	mean   float64
+	share  float64 // of the requests wanted
+	weight float64 // Σ of the legs' weights
+}
+
+// deltaFor estimates δ_b for the requests given.
+func (ix *index) deltaFor(set []*request, b schema.Path) delta {
+	for level := range 2 {
+		bins, n := ix.bins(b, level)
+		if n < ix.opt.MinControls {
+			return delta{n: n, why: fmt.Sprintf("%d control legs of requests that chose %s, %d needed: let some requests choose %s, or raise its control rate", n, b, ix.opt.MinControls, b)}
+		}
+		supported := 0.0
+		for _, r := range set {
+			if bin := bins[placeOf(r.Decision, level)]; bin != nil && len(bin.legs) >= minPlace {
+				bin.share++
+				supported++
+			}
+		}
+		if support := supported / float64(len(set)); support >= ix.opt.MinSupport {
+			return combine(bins, supported)
+		} else if level == 1 {
+			return delta{n: n, why: fmt.Sprintf("control legs of %s cover %.0f %% of the sizes wanted, %.0f %% needed", b, 100*support, 100*ix.opt.MinSupport)}
+		}
+	}
+	panic("unreachable")
+}
+
+// bins groups the control legs of requests that chose b.
+func (ix *index) bins(b schema.Path, level int) (map[place]*bin, int) {
+	bins, n := map[place]*bin{}, 0
+	for _, r := range ix.requests {
+		if r.Path != b || r.control == nil || !finite(r.Y) {
+			continue
+		}
+		q, ok := ix.completion(r, b)
+		if !ok || q < ix.opt.MinCompletion {
+			continue
+		}
+		at := placeOf(r.Decision, level)
+		if bins[at] == nil {
+			bins[at] = &bin{}
+		}
+		w := 1 / (r.control.Inclusion * q)
+		bins[at].legs = append(bins[at].legs, control{r.control.carried() - r.Y, w, r.control.Batch})
+		n++
+	}
+	return bins, n
+}
+
+// combine is Σ share·mean over the cells.
+func combine(bins map[place]*bin, wanted float64) delta {
+	used := make([]*bin, 0, len(bins))
+	for _, at := range ordered(bins) {
+		if bin := bins[at]; bin.share > 0 {
+			bin.average()
+			bin.share /= wanted
+			used = append(used, bin)
+		}
+	}
+	out := delta{p: math.NaN(), batches: map[string]float64{}}
+	for _, bin := range used {
+		out.value += bin.share * bin.mean
+		n := float64(len(bin.legs))
+		out.n += len(bin.legs)
+		for _, l := range bin.legs {
+			s := bin.share * l.weight / bin.weight * (l.diff - bin.mean) * math.Sqrt(n/(n-1))
+			out.variance += s * s
+			out.batches[l.batch] += s
+		}
+	}
+	out.df = float64(out.n - len(used))
+	out.p, out.spread = heterogeneity(used)
+	return out
+}
+
+func (b *bin) average() {
+	sum := 0.0
+	for _, l := range b.legs {
+		sum += l.weight * l.diff
+		b.weight += l.weight
+	}
+	b.mean = sum / b.weight
+}
+
+// meanVariance is the variance of the bin's weighted mean and what it is worth in
+// independent observations: clustered by batch where there are batches enough to
+// tell, else of independent legs.
+func (b *bin) meanVariance() (variance, n float64) {
+	batches := map[string]float64{}
+	for _, l := range b.legs {
+		s := l.weight / b.weight * (l.diff - b.mean)
+		variance += s * s
+		batches[l.batch] += s
+	}
+	n = float64(len(b.legs))
+	variance *= n / (n - 1)
+	if k := float64(len(batches)); k >= minPlace {
+		if clustered := sumSquares(batches) * k / (k - 1); clustered > variance {
+			return clustered, k
+		}
+	}
+	return variance, n
+}
+
+// heterogeneity is Welch's test (1951) that the bins have one mean, which unlike
+// Cochran's Q holds for few legs a bin, and DerSimonian and Laird's (1986)
+// standard deviation between bins.
+func heterogeneity(bins []*bin) (p, spread float64) {
+	var w, mean, n []float64
+	total, grand := 0.0, 0.0
+	for _, b := range bins {
+		v, worth := b.meanVariance()
+		if v <= 0 {
+			v = 1e-18 // bins without noise differ if they differ at all
+		}
+		w, mean, n = append(w, 1/v), append(mean, b.mean), append(n, worth)
+		total += 1 / v
+		grand += b.mean / v
+	}
+	k := float64(len(w))
+	if k < 2 {
+		return math.NaN(), 0
+	}
+	grand /= total
+	q, lambda, squares := 0.0, 0.0, 0.0
+	for i := range w {
+		q += w[i] * (mean[i] - grand) * (mean[i] - grand)
+		lambda += (1 - w[i]/total) * (1 - w[i]/total) / (n[i] - 1)
+		squares += w[i] * w[i]
+	}
+	f := q / (k - 1) / (1 + 2*(k-2)/(k*k-1)*lambda)
+	p = 1 - distuv.F{D1: k - 1, D2: (k*k - 1) / (3 * lambda)}.CDF(f)
+	return p, math.Sqrt(math.Max(0, (q-(k-1))/(total-squares/total)))
+}
+
+func ordered(bins map[place]*bin) []place {
+	keys := make([]place, 0, len(bins))
+	for at := range bins {
+		keys = append(keys, at)
+	}
+	sort.Slice(keys, func(i, j int) bool {
+		return keys[i].size < keys[j].size || (keys[i].size == keys[j].size && keys[i].load < keys[j].load)
+	})
+	return keys
+}
+
+// sumSquares adds in the order of the keys, so that a result has the same bits
+// each time.
+func sumSquares[K ~string | ~int64](by map[K]float64) (sum float64) {
+	keys := make([]K, 0, len(by))
+	for k := range by {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
+	for _, k := range keys {
+		sum += by[k] * by[k]
+	}
+	return sum
+}

@@ -1,0 +1,229 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// row is one request of a pair, ready to be averaged.
+type row struct {
+	request *request
+	model   float64 // m_b, recalibrated
+	weight  float64 // 1/(π q̂); 0 where no leg ran
+	carried float64 // ỹ*
+	raw     float64 // ỹ
+	batch   string
+}
+
+// population is the requests of a pair.
+type population struct {
+	from, to   schema.Path
+	rows       []row
+	unknown    int
+	starved    int // of the unknown, those whose stratum completes too rarely
+	infeasible int
+	delta      delta
+}
+
+// gather sorts requests that chose a into usable, unknown and infeasible.
+func (ix *index) gather(set []*request, a, b schema.Path, model []float64) population {
+	s := population{from: a, to: b}
+	for _, r := range set {
+		if r.Path != a {
+			continue
+		}
+		if !finite(r.Model[b]) {
+			s.infeasible++
+			continue
+		}
+		q, ok := ix.completion(r, b)
+		if !finite(r.Y) {
+			s.unknown++
+			continue
+		}
+		if !ok || q < ix.opt.MinCompletion {
+			s.unknown++
+			s.starved++
+			continue
+		}
+		w := row{request: r, model: model[r.at]}
+		if l := r.rejected[b]; l != nil {
+			w.weight, w.carried, w.raw, w.batch = 1/(l.Inclusion*q), l.carried(), l.Y, l.Batch
+		}
+		s.rows = append(s.rows, w)
+	}
+	return s
+}
+
+// pair estimates θ(a→b) over a set of requests.
+func (ix *index) pair(set []*request, a, b schema.Path, model []float64) (Pair, population) {
+	s := ix.gather(set, a, b, model)
+	p := refused(Pair{
+		From: a, To: b, N: len(s.rows), Unknown: s.unknown, Infeasible: s.infeasible,
+		DeltaP: math.NaN(), Completion: ix.pairCompletion(a, b),
+	})
+	s.describe(&p)
+	if p.Why = ix.tooLittle(&p, &s); p.Why != "" {
+		return p, s
+	}
+	requests := make([]*request, len(s.rows))
+	for i, r := range s.rows {
+		requests[i] = r.request
+	}
+	s.delta = ix.deltaFor(requests, b)
+	p.Controls, p.DeltaP = s.delta.n, s.delta.p
+	if p.Why = s.delta.why; p.Why != "" {
+		return p, s
+	}
+	p.ParetoK = tailIndex(s.contributions())
+	if p.Why = ix.notTrusted(&p, &s); p.Why != "" {
+		return p, s
+	}
+	p.Known = true
+	ix.fill(&p, &s)
+	return p, s
+}
+
+// refused blanks every number that a refusal must not show.
+func refused(p Pair) Pair {
+	nan := math.NaN()
+	blank := Interval{nan, nan, nan}
+	p.Theta, p.Window, p.NextHour, p.Always = nan, blank, blank, blank
+	p.Naive, p.IPW, p.SNIPW, p.Delta, p.DeltaSE, p.ParetoK = nan, nan, nan, nan, nan, nan
+	return p
+}
+
+func (ix *index) pairCompletion(a, b schema.Path) float64 {
+	t := ix.done[cell{level: 2, from: a, run: b}]
+	if t == nil || t.intended <= 0 {
+		return math.NaN()
+	}
+	return math.Min(1, t.executed/t.intended)
+}
+
+// describe counts what supports the pair.
+func (s *population) describe(p *Pair) {
+	batches, blocks := map[string]bool{}, map[int64]bool{}
+	sum, squares, largest, chosen := 0.0, 0.0, 0.0, 0.0
+	for _, r := range s.rows {
+		blocks[r.request.Block] = true
+		chosen += r.request.Y
+		if r.weight == 0 {
+			continue
+		}
+		p.Legs++
+		batches[r.batch] = true
+		sum += r.weight
+		squares += r.weight * r.weight
+		largest = math.Max(largest, r.weight)
+	}
+	p.Batches, p.Blocks = len(batches), len(blocks)
+	p.MeanChosen = chosen / float64(len(s.rows))
+	if p.Legs > 0 {
+		p.ESS, p.MaxWeight = sum*sum/squares, largest/sum
+	}
+}
+
+// tooLittle says which support is missing, in words that say what to do.
+func (ix *index) tooLittle(p *Pair, s *population) string {
+	feasible := p.N + p.Unknown
+	switch {
+	case feasible == 0:
+		return fmt.Sprintf("no request that chose %s had a candidate to %s", p.From, p.To)
+	case math.IsNaN(p.Completion):
+		return fmt.Sprintf("no leg of %s was drawn for requests that chose %s: wait, or raise the rate", p.To, p.From)
+	case s.starved > 0 && float64(p.Unknown) > ix.opt.MaxUnknown*float64(feasible):
+		return fmt.Sprintf("fewer than %.0f %% of the drawn legs were run (%.0f %% of the pair's): raise the budget, or see why legs fail", 100*ix.opt.MinCompletion, 100*p.Completion)
+	case float64(p.Unknown) > ix.opt.MaxUnknown*float64(feasible):
+		return fmt.Sprintf("%d of %d requests have no observed TTFT", p.Unknown, feasible)
+	case p.Legs < ix.opt.MinLegs:
+		return fmt.Sprintf("%d legs, %d needed: wait, or raise the rate", p.Legs, ix.opt.MinLegs)
+	case p.ESS < ix.opt.MinESS:
+		return fmt.Sprintf("the legs are worth %.1f equal ones, %.0f needed: their probabilities differ too much", p.ESS, ix.opt.MinESS)
+	}
+	return ""
+}
+
+// notTrusted says why the numbers, though they could be had, are not to be shown.
+func (ix *index) notTrusted(p *Pair, s *population) string {
+	theta := s.mean()
+	matters := math.Max(ix.opt.DeltaShare*p.MeanChosen, 0.1*math.Abs(theta))
+	switch {
+	case s.delta.p < ix.opt.DeltaP && s.delta.spread > matters:
+		return fmt.Sprintf("replaying %s is off by amounts that differ between sizes or loads (spread %.3g s, p %.2g): the cost model carries legs wrongly, calibrate it", p.To, s.delta.spread, s.delta.p)
+	case p.ParetoK > ix.opt.MaxTail:
+		return fmt.Sprintf("a few legs decide the result (Pareto k %.2f): raise the least rate", p.ParetoK)
+	}
+	return ""
+}
+
+// phi is the request's term of the AIPW mean: m_b − y + w(ỹ* − δ_b − m_b).
+func (s *population) phi(r *row) float64 {
+	return r.model - r.request.Y + r.weight*s.residual(r)
+}
+
+func (s *population) residual(r *row) float64 {
+	if r.weight == 0 {
+		return 0
+	}
+	return r.carried - s.delta.value - r.model
+}
+
+func (s *population) mean() (sum float64) {
+	for i := range s.rows {
+		sum += s.phi(&s.rows[i])
+	}
+	return sum / float64(len(s.rows))
+}
+
+// contributions are |w(ỹ* − δ − m)| of the legs, with m as it was logged:
+// recalibration by one wild leg would make all the others look as large.
+func (s *population) contributions() []float64 {
+	var out []float64
+	for i := range s.rows {
+		if r := &s.rows[i]; r.weight > 0 {
+			out = append(out, math.Abs(r.weight*(r.carried-s.delta.value-r.request.Model[s.to])))
+		}
+	}
+	return out
+}
+
+func (ix *index) fill(p *Pair, s *population) {
+	p.Theta = s.mean()
+	p.Delta, p.DeltaSE = s.delta.value, math.Sqrt(s.delta.variance)
+	p.Naive, p.IPW, p.SNIPW = s.beside()
+	draw, fromDelta, batches := s.windowVariance()
+	p.Window = interval(p.Theta, ix.opt.Level,
+		part{draw, float64(p.Legs - 1)}, part{fromDelta, s.delta.df}, part{batches, float64(p.Batches - 1)})
+	ordinary, blocks := s.nextHourVariance(p.Theta)
+	if blocks >= ix.opt.MinBlocks {
+		p.NextHour = interval(p.Theta, ix.opt.Level,
+			part{ordinary, float64(blocks - 1)}, part{fromDelta, s.delta.df})
+	}
+	if p.N >= ix.opt.BurnIn {
+		n := float64(p.N)
+		sigma := math.Sqrt(n * (math.Max(ordinary, s.plainVariance(p.Theta)) + fromDelta))
+		half := asymptoticRadius(n, sigma, 1-ix.opt.Level, float64(ix.opt.BurnIn))
+		p.Always = Interval{p.Theta - half, p.Theta + half, sigma / math.Sqrt(n)}
+	}
+}
+
+// beside gives the estimates that AIPW is to be compared with.
+func (s *population) beside() (naive, ipw, snipw float64) {
+	n, legs, weights, chosen := float64(len(s.rows)), 0.0, 0.0, 0.0
+	for i := range s.rows {
+		r := &s.rows[i]
+		chosen += r.request.Y
+		if r.weight == 0 {
+			continue
+		}
+		legs++
+		weights += r.weight
+		naive += r.raw - r.request.Y
+		ipw += r.weight * (r.carried - s.delta.value)
+		snipw += r.weight * (r.carried - s.delta.value - r.request.Y)
+	}
+	return naive / legs, (ipw - chosen) / n, snipw / weights
+}

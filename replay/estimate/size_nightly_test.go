@@ -1,0 +1,8 @@
+//go:build nightly
+
+package estimate
+
+const (
+	coverageWorlds = 2000
+	sequenceWorlds = 2000
+)

@@ -1,0 +1,9 @@
+//go:build !nightly
+
+package estimate
+
+// How many worlds the default tests draw; nightly draws more.
+const (
+	coverageWorlds = 150
+	sequenceWorlds = 300
+)
