@@ -65,3 +65,16 @@ func TestDS4(t *testing.T) {
 	require.InDelta(t, 2048/343.76, steps[0].Seconds(), 1e-12)
 	require.InDelta(t, 65_536, steps[31].Context, 0)
 }
+
+func FuzzReadRequests(f *testing.F) {
+	f.Add(`{"timestamp":0,"input_length":513,"output_length":1,"hash_ids":[1,2]}`)
+	f.Add(`{"timestamp":0}` + "\n{")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := readRequests(strings.NewReader(text), "f")
+		if err == nil {
+			for i := range all {
+				require.NoError(t, all[i].check())
+			}
+		}
+	})
+}

@@ -5,74 +5,6 @@ import (
 	"math/bits"
 )
 
-// lru holds at most capacity blocks, and gives up the one unused for longest.
-type lru struct {
-	capacity   int
-	slot       map[int32]int32
-	id         []int32
-	prev, next []int32
-	head, tail int32 // most and least recently used; −1 where empty
-}
-
-func newLRU(capacity int) *lru {
-	return &lru{capacity: capacity, slot: map[int32]int32{}, head: -1, tail: -1}
-}
-
-// use makes a block the most recent one. What had to go for it is evicted, −1
-// where nothing had to; added says that it was not there.
-func (l *lru) use(id int32) (evicted int32, added bool) {
-	if l.capacity == 0 {
-		return id, false
-	}
-	if s, ok := l.slot[id]; ok {
-		if s != l.head {
-			l.unlink(s)
-			l.lead(s)
-		}
-		return -1, false
-	}
-	evicted = -1
-	var s int32
-	if len(l.id) < l.capacity {
-		s = int32(len(l.id))
-		l.id, l.prev, l.next = append(l.id, id), append(l.prev, -1), append(l.next, -1)
-	} else {
-		s = l.tail
-		evicted = l.id[s]
-		delete(l.slot, evicted)
-		l.unlink(s)
-		l.id[s] = id
-	}
-	l.slot[id] = s
-	l.lead(s)
-	return evicted, true
-}
-
-func (l *lru) unlink(s int32) {
-	p, n := l.prev[s], l.next[s]
-	if p >= 0 {
-		l.next[p] = n
-	} else {
-		l.head = n
-	}
-	if n >= 0 {
-		l.prev[n] = p
-	} else {
-		l.tail = p
-	}
-}
-
-func (l *lru) lead(s int32) {
-	l.prev[s], l.next[s] = -1, l.head
-	if l.head >= 0 {
-		l.prev[l.head] = s
-	}
-	l.head = s
-	if l.tail < 0 {
-		l.tail = s
-	}
-}
-
 // caches is who holds which block.
 type caches struct {
 	workers []*lru
@@ -82,9 +14,9 @@ type caches struct {
 }
 
 func newCaches(cfg *Config, blocks int) *caches {
-	c := &caches{store: newLRU(cfg.StoreBlocks), holders: make([]uint64, blocks), stored: make([]bool, blocks)}
+	c := &caches{store: newLRU(min(cfg.StoreBlocks, blocks)), holders: make([]uint64, blocks), stored: make([]bool, blocks)}
 	for range cfg.Workers {
-		c.workers = append(c.workers, newLRU(cfg.WorkerBlocks))
+		c.workers = append(c.workers, newLRU(min(cfg.WorkerBlocks, blocks)))
 	}
 	return c
 }
@@ -160,14 +92,6 @@ func eachWorker(set uint64, f func(worker int32)) {
 type Snapshot struct {
 	Workers [][]int64 // block identities by worker
 	Store   []int64
-}
-
-func (l *lru) contents(n *numbering) []int64 {
-	out := make([]int64, 0, len(l.id))
-	for s := l.tail; s >= 0; s = l.prev[s] {
-		out = append(out, n.name(l.id[s]))
-	}
-	return out
 }
 
 func (c *caches) snapshot(n *numbering) *Snapshot {

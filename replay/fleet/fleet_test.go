@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,28 +15,37 @@ import (
 	"github.com/kvwhatif/kvwhatif/schema/cost"
 )
 
-// ladder is the demo's prefill law: TTFT without its transfer.
-func ladder(t testing.TB) []fleet.Point {
+// measured is the public data, read once.
+var measured = sync.OnceValues(func() (points []fleet.Point, requests []fleet.Request) {
 	rows, err := publicdata.Series("MCv")
-	require.NoError(t, err)
-	var out []fleet.Point
-	for _, r := range rows {
-		out = append(out, fleet.Point{Tokens: r.Tokens, Seconds: r.PrefillMeasured})
+	if err != nil {
+		panic(err)
 	}
-	return out
-}
-
-// conversation is the first n requests of the trace.
-func conversation(t testing.TB, n int) []fleet.Request {
+	for _, r := range rows {
+		points = append(points, fleet.Point{Tokens: r.Tokens, Seconds: r.PrefillMeasured})
+	}
 	all, err := publicdata.Conversation()
-	require.NoError(t, err)
-	var out []fleet.Request
-	for _, q := range all[:min(n, len(all))] {
-		out = append(out, fleet.Request{
+	if err != nil {
+		panic(err)
+	}
+	for _, q := range all {
+		requests = append(requests, fleet.Request{
 			At: float64(q.Millis) / 1000, PromptTokens: q.InputTokens, OutputTokens: q.OutputTokens, Blocks: q.Blocks,
 		})
 	}
-	return out
+	return points, requests
+})
+
+// ladder is the demo's prefill law: TTFT without its transfer.
+func ladder() []fleet.Point {
+	points, _ := measured()
+	return points
+}
+
+// conversation is the first n requests of the trace.
+func conversation(n int) []fleet.Request {
+	_, requests := measured()
+	return requests[:n]
 }
 
 func fetchAll(share float64) fleet.Decider {
@@ -55,7 +65,7 @@ func run(t testing.TB, cfg fleet.Config, requests []fleet.Request, d fleet.Decid
 var nan = cmpopts.EquateNaNs()
 
 func TestSameSeedSameRunHoweverItIsStepped(t *testing.T) {
-	cfg, requests := fleet.Busy(7, ladder(t)), conversation(t, 2_000)
+	cfg, requests := fleet.Busy(7, ladder()), conversation(2_000)
 	_, want := run(t, cfg, requests, fetchAll(0.05))
 	s, err := fleet.New(cfg, requests, fetchAll(0.05))
 	require.NoError(t, err)
@@ -75,8 +85,8 @@ func TestSameSeedSameRunHoweverItIsStepped(t *testing.T) {
 }
 
 func TestStagesSumToTTFT(t *testing.T) {
-	for name, cfg := range map[string]fleet.Config{"busy": fleet.Busy(1, ladder(t)), "calm": fleet.Calm(1, ladder(t))} {
-		_, out := run(t, cfg, conversation(t, 3_000), fetchAll(0.3))
+	for name, cfg := range map[string]fleet.Config{"busy": fleet.Busy(1, ladder()), "calm": fleet.Calm(1, ladder())} {
+		_, out := run(t, cfg, conversation(3_000), fetchAll(0.3))
 		for _, o := range out {
 			ob := o.Observed
 			sum := ob.GPUQueue.V + ob.ExposedStall.V + ob.Restore.V + ob.Prefill.V + o.Hop
@@ -91,8 +101,8 @@ func TestStagesSumToTTFT(t *testing.T) {
 }
 
 func TestDecisionsAreWhatTheContractSays(t *testing.T) {
-	requests := conversation(t, 3_000)
-	_, out := run(t, fleet.Busy(1, ladder(t)), requests, fetchAll(0.3))
+	requests := conversation(3_000)
+	_, out := run(t, fleet.Busy(1, ladder()), requests, fetchAll(0.3))
 	seen := map[schema.Path]int{}
 	for _, o := range out {
 		d := o.Decision
@@ -118,7 +128,7 @@ func TestDecisionsAreWhatTheContractSays(t *testing.T) {
 }
 
 func TestOddInput(t *testing.T) {
-	requests := conversation(t, 300)
+	requests := conversation(300)
 	same := []fleet.Request{{PromptTokens: 1}, {PromptTokens: 1}, {PromptTokens: 512, Blocks: []int64{5}}, {PromptTokens: 513, Blocks: []int64{5, 1 << 62}}, {PromptTokens: 5_000, Blocks: []int64{-5}}}
 	for name, change := range map[string]func(*fleet.Config) []fleet.Request{
 		"no requests":     func(*fleet.Config) []fleet.Request { return nil },
@@ -136,7 +146,7 @@ func TestOddInput(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := fleet.Busy(1, ladder(t))
+			cfg := fleet.Busy(1, ladder())
 			requests := change(&cfg)
 			s, out := run(t, cfg, requests, fetchAll(0.1))
 			truth, err := s.Truth(fleet.Plan{ExternalEvery: 50, Horizon: 5})
@@ -150,7 +160,7 @@ func TestOddInput(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	good := fleet.Busy(1, ladder(t))
+	good := fleet.Busy(1, ladder())
 	for want, change := range map[string]func(*fleet.Config, *[]fleet.Request){
 		"Workers":          func(c *fleet.Config, _ *[]fleet.Request) { c.Workers = 0 },
 		"from 1 to 64":     func(c *fleet.Config, _ *[]fleet.Request) { c.Workers = 65 },
@@ -169,14 +179,14 @@ func TestNewRefuses(t *testing.T) {
 	}
 	_, err := fleet.New(good, nil, nil)
 	require.ErrorContains(t, err, "no decider")
-	s, err := fleet.New(good, conversation(t, 10), fetchAll(0))
+	s, err := fleet.New(good, conversation(10), fetchAll(0))
 	require.NoError(t, err)
 	_, err = s.Truth(fleet.Plan{})
 	require.ErrorContains(t, err, "not done")
 }
 
 func TestNeverFetchingMovesNothing(t *testing.T) {
-	s, out := run(t, fleet.Busy(1, ladder(t)), conversation(t, 3_000), fleet.Never(fleet.DefaultPrior(), fleet.Exploration{}))
+	s, out := run(t, fleet.Busy(1, ladder()), conversation(3_000), fleet.Never(fleet.DefaultPrior(), fleet.Exploration{}))
 	require.Zero(t, s.Load().Offered)
 	require.Positive(t, s.Load().Eligible)
 	for _, o := range out {
@@ -187,7 +197,7 @@ func TestNeverFetchingMovesNothing(t *testing.T) {
 
 // Without noise, background or anybody else, a request takes what cost.Path says.
 func TestAloneIsTheCostModel(t *testing.T) {
-	cfg := fleet.Busy(1, ladder(t))
+	cfg := fleet.Busy(1, ladder())
 	cfg.Noise, cfg.Background, cfg.Link.Shares, cfg.Workers, cfg.WorkerBlocks = fleet.Noise{}, fleet.Background{}, 0, 1, 0
 	cfg.Interference, cfg.Grid, cfg.SpeedUp = 0, 0, 1
 	blocks := make([]int64, 64)
@@ -205,7 +215,7 @@ func TestAloneIsTheCostModel(t *testing.T) {
 }
 
 func TestSnapshotIsWhereAnotherRunStarts(t *testing.T) {
-	cfg, requests := fleet.Busy(1, ladder(t)), conversation(t, 4_000)
+	cfg, requests := fleet.Busy(1, ladder()), conversation(4_000)
 	first, _ := run(t, cfg, requests[:2_000], fetchAll(0))
 	cfg.Warm = first.Snapshot()
 	again, err := fleet.New(cfg, nil, fetchAll(0))

@@ -18,6 +18,7 @@ type Leg struct {
 type State struct {
 	GPUQueue float64 // reported by the worker, seconds
 	Flows    int     // transfers on the link, exactly
+	Rivals   float64 // as many equal flows would slow the leg as much: Flows over ReplayWeight
 	Active   int     // requests decoding on the worker
 }
 
@@ -67,9 +68,10 @@ func (s *Sim) Inject(leg Leg) error {
 // imprecision of the worker's report.
 func (s *Sim) StateOf(worker int, id uint64) State {
 	w := int32(worker)
+	flows := len(s.core.link.flows)
 	return State{
-		GPUQueue: s.report(w, id, s.now), Flows: len(s.core.link.flows),
-		Active: s.core.workers[w].active(s.now),
+		GPUQueue: s.report(w, id, s.now), Active: s.core.workers[w].active(s.now),
+		Flows: flows, Rivals: float64(flows) / s.cfg.ReplayWeight,
 	}
 }
 

@@ -26,7 +26,7 @@ type Sim struct {
 	entries  []entry
 	query    Query
 	scratch  []option
-	load     Load
+	tally    tally
 
 	flows    []int // transfers in flight by coordinator
 	heard    []int // the same at the last exchange
@@ -192,7 +192,7 @@ func (s *Sim) admit(a *arrival) {
 	s.entries = append(s.entries, e)
 	s.depart(id, q.Coordinator)
 	s.core.place(id)
-	s.offered(a, &s.core.jobs[id])
+	s.count(a, &s.core.jobs[id])
 }
 
 // depart counts a transfer from its decision on.
