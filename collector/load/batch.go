@@ -1,0 +1,217 @@
+package load
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
+)
+
+// Reasons of a dead letter, as the metric counts them.
+const (
+	deadVersion  = "version"
+	deadFraming  = "framing"
+	deadDecode   = "decode"
+	deadInvalid  = "invalid"
+	deadConflict = "conflict"
+)
+
+// batch is one round: messages turned into blocks.
+type batch struct {
+	cfg      Config
+	now      func() time.Time
+	decoder  wire.Decoder
+	contents *contents
+	anchors  *anchors
+	metrics  *metrics
+
+	blocks  *blocks
+	part    schema.Part // scratch
+	joining []joining
+	dead    []wire.DeadLetter
+	offsets map[int]kafka.Message
+	minutes map[int64]struct{}
+	parts   int
+	bytes   int
+}
+
+// joining is a part that looks for its row.
+type joining struct {
+	part    schema.Part
+	frame   []byte
+	content uint32
+	arrived int64 // Unix nanoseconds
+}
+
+func newBatch(cfg Config, now func() time.Time, m *metrics) *batch {
+	return &batch{cfg: cfg, now: now, metrics: m, contents: newContents(cfg.Remember), anchors: newAnchors(cfg.Remember),
+		blocks: newBlocks(), offsets: map[int]kafka.Message{}, minutes: map[int64]struct{}{}}
+}
+
+// reset begins the next round.
+func (b *batch) reset() {
+	b.blocks.reset()
+	clear(b.joining)
+	b.joining, b.dead = b.joining[:0], nil
+	b.offsets, b.minutes = map[int]kafka.Message{}, map[int64]struct{}{}
+	b.parts, b.bytes = 0, 0
+}
+
+// full says whether the round is to be inserted before more is read.
+func (b *batch) full() bool { return b.parts >= b.cfg.MaxRows || b.bytes >= b.cfg.MaxBytes }
+
+// message takes in the parts of m. What can not be read becomes a dead letter,
+// and the rest goes on.
+func (b *batch) message(m kafka.Message) {
+	index := int64(0)
+	for frame, err := range wire.Frames(m.Value) {
+		if err != nil {
+			b.broken(m, frame, index, err)
+			break
+		}
+		content := uint32(xxhash.Sum64(frame))
+		if reason, err := b.take(frame, content); err != nil {
+			b.refuse(m, frame, index, reason, err)
+		}
+		b.parts++
+		index++
+	}
+	b.bytes += len(m.Value)
+	m.Value = nil
+	b.offsets[m.Partition] = m
+}
+
+// take decodes one part into the blocks.
+func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
+	p := &b.part
+	if err := b.decoder.Part(frame, p); err != nil {
+		return deadDecode, err
+	}
+	if err := valid(p); err != nil {
+		return deadInvalid, err
+	}
+	if b.contents.differs(p, content) {
+		return deadConflict, errors.New("span " + p.Span.String() + " of trace " + p.Trace.String() + " came before with other content")
+	}
+	b.metrics.parts[p.Kind].Inc()
+	b.route(p, frame, content)
+	return "", nil
+}
+
+// route puts a part where its kind belongs.
+func (b *batch) route(p *schema.Part, frame []byte, content uint32) {
+	r := row{part: p, trace: p.Trace, content: content, alt: -1, chosen: -1}
+	switch {
+	case p.Kind == schema.KindReplay:
+		b.blocks.add(shapeReplay, p.StartNanos, &r)
+	case p.Kind == schema.KindTransfer && isReplay(p):
+		b.transfer(&r)
+	case isReplay(p):
+		b.metrics.legs.Inc()
+	case p.Kind == schema.KindContract:
+		b.contract(&r)
+	case p.Kind == schema.KindEngine && b.cfg.Anchor == AnchorEngine:
+		b.anchor(shapeEngine, &r, rowEngine)
+	default:
+		b.join(p, frame, content)
+	}
+}
+
+func (b *batch) contract(r *row) {
+	r.alt = r.part.Decision.Alternative()
+	if c := r.part.Decision.Chosen; c.OK {
+		r.chosen = int(c.V)
+	}
+	b.anchor(shapeContract, r, rowContract)
+	if moved(r.part) {
+		b.transfer(r)
+	}
+}
+
+// anchor makes the part a row of requests of its own.
+func (b *batch) anchor(s shape, r *row, kind uint8) {
+	r.kind, r.minute, r.id, r.trace = kind, minuteStart(r.part.StartNanos), r.part.RowID(), r.part.Trace
+	b.request(s, r)
+	b.anchors.note(r.part, anchor{r.minute, r.id, r.trace})
+}
+
+// request adds a row, or a part of one, to requests.
+func (b *batch) request(s shape, r *row) {
+	b.blocks.add(s, r.minute*1e9, r)
+	b.minutes[r.minute] = struct{}{}
+}
+
+// transfer adds a row to transfers; r.id is that of the request, if known.
+func (b *batch) transfer(r *row) {
+	r.move = movementOf(r.part)
+	b.blocks.add(shapeTransfer, r.move.start, r)
+}
+
+// join keeps a part until all anchors of the round are known. The scratch part
+// is used again, so what is kept is a copy, without the slices of a decision,
+// which such parts do not have.
+func (b *batch) join(p *schema.Part, frame []byte, content uint32) {
+	kept := *p
+	kept.Decision.Candidates, kept.Decision.PrefixBlocks = nil, nil
+	b.joining = append(b.joining, joining{part: kept, frame: frame, content: content, arrived: b.now().UnixNano()})
+}
+
+// settle joins what it can without a query and lets the rest wait. Engines'
+// spans come first, for transfers may hang on them.
+func (b *batch) settle() {
+	slices.SortStableFunc(b.joining, func(x, y joining) int { return int(x.part.Kind) - int(y.part.Kind) })
+	for i := range b.joining {
+		j := &b.joining[i]
+		if to, ok := b.anchors.find(&j.part); ok {
+			b.joined(j, to)
+			continue
+		}
+		b.wait(j)
+	}
+}
+
+// wait puts a part among those that wait.
+func (b *batch) wait(j *joining) {
+	b.metrics.waited.Inc()
+	r := row{part: &j.part, frame: j.frame, arrived: j.arrived, version: uint64(j.arrived)}
+	b.blocks.add(shapeWaiting, j.part.StartNanos, &r)
+	if j.part.Kind == schema.KindTransfer {
+		b.transfer(&r)
+	}
+}
+
+// joined adds a part to the row that it belongs to.
+func (b *batch) joined(j *joining, to anchor) {
+	r := row{part: &j.part, minute: to.minute, id: to.id, trace: to.trace, content: j.content, alt: -1, chosen: -1}
+	if j.part.Kind == schema.KindTransfer {
+		b.request(shapeMoved, &r)
+		b.transfer(&r)
+	} else {
+		b.request(shapeEngine, &r)
+	}
+	b.anchors.note(&j.part, to)
+}
+
+func (b *batch) broken(m kafka.Message, rest []byte, index int64, err error) {
+	reason := deadFraming
+	if errors.Is(err, wire.ErrVersion) {
+		reason, index = deadVersion, -1
+	}
+	b.refuse(m, rest, index, reason, err)
+}
+
+func (b *batch) refuse(m kafka.Message, record []byte, index int64, reason string, err error) {
+	l := wire.DeadLetter{Reason: err.Error(), Source: wire.SourceKafka, Topic: m.Topic, Partition: int64(m.Partition),
+		Offset: m.Offset, Index: index, AtNanos: b.now().UnixNano()}
+	if reason != deadDecode && reason != deadFraming && reason != deadVersion {
+		l.Adapter = b.part.Adapter
+	}
+	l.SetRecord(record)
+	b.dead = append(b.dead, l)
+	b.metrics.dead.WithLabelValues(reason).Inc()
+}

@@ -1,0 +1,99 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// row is a part on its way into a block, with what was worked out about it.
+type row struct {
+	part    *schema.Part
+	minute  int64 // of the anchor, Unix seconds, a multiple of 60
+	id      schema.RowID
+	trace   schema.TraceID // of the anchor
+	kind    uint8          // rowNone where the part joins another span's row
+	content uint32         // hash of the part as it was on the wire
+	alt     int            // index of the alternative, −1 without
+	chosen  int            // index of the choice, −1 without
+	move    movement       // for a row of transfers
+
+	// Of a row of waiting.
+	frame   []byte // the part as on the wire
+	arrived int64  // Unix nanoseconds
+	version uint64
+	done    uint8
+}
+
+// Values of requests.kind.
+const (
+	rowNone     = 0
+	rowOrphan   = 1
+	rowEngine   = 2
+	rowContract = 3
+)
+
+// column is one column of a block: add appends a row's value to data.
+type column struct {
+	name string
+	data proto.ColInput
+	add  func(*row)
+}
+
+// block is the rows of one insert, by column. Its columns may be fewer than the
+// table's: the rest is filled in by the table's defaults.
+type block struct {
+	table   string
+	columns []column
+	rows    int
+	buf     proto.Buffer
+}
+
+func newBlock(table string, columns ...[]column) *block {
+	b := &block{table: table}
+	for _, c := range columns {
+		b.columns = append(b.columns, c...)
+	}
+	return b
+}
+
+func (b *block) add(r *row) {
+	for i := range b.columns {
+		b.columns[i].add(r)
+	}
+	b.rows++
+}
+
+func (b *block) reset() {
+	for _, c := range b.columns {
+		c.data.(proto.Resettable).Reset()
+	}
+	b.rows = 0
+}
+
+// insert is the statement that goes before the encoded block.
+func (b *block) insert() string {
+	names := make([]string, len(b.columns))
+	for i, c := range b.columns {
+		names[i] = "`" + c.name + "`"
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s)", b.table, strings.Join(names, ", "))
+}
+
+// encode gives the block in ClickHouse's Native format. A column of another
+// length than the block is an error here, before anything is sent.
+func (b *block) encode() ([]byte, error) {
+	b.buf.Reset()
+	input := make([]proto.InputColumn, len(b.columns))
+	for i, c := range b.columns {
+		input[i] = proto.InputColumn{Name: c.name, Data: c.data}
+	}
+	head := proto.Block{Columns: len(input), Rows: b.rows}
+	if err := head.EncodeRawBlock(&b.buf, 0, input); err != nil {
+		return nil, fmt.Errorf("encode %d rows of %s: %w", b.rows, b.table, err)
+	}
+	return b.buf.Buf, nil
+}

@@ -1,0 +1,275 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
+)
+
+const (
+	queued       = 256                    // messages fetched ahead
+	remakeTick   = 200 * time.Millisecond // between two looks at what is due
+	remakeChunk  = 16                     // minutes made again by one query
+	positionsGap = 5 * time.Second        // between two writes of positions
+	commitWait   = 10 * time.Second       // for one commit
+	finalWait    = 10 * time.Second       // for the last flush of a Run
+)
+
+// Options are what the program, not its operator, gives a Loader. Conn speaks
+// HTTP; Topic is that of Source. The rest may be zero.
+type Options struct {
+	Conn     driver.Conn
+	Source   Source
+	Dead     Producer
+	Topic    string // for positions
+	Logger   *slog.Logger
+	Registry prometheus.Registerer
+	Now      func() time.Time
+}
+
+// Loader brings parts from Kafka into ClickHouse. Its methods may be called at
+// once; Run may be called once.
+type Loader struct {
+	cfg       Config
+	opts      Options
+	log       *slog.Logger
+	now       func() time.Time
+	metrics   *metrics
+	store     *store
+	batch     *batch
+	minutes   *minutes
+	positions *positions
+	sweeper   *sweeper
+
+	remaking chan struct{} // full while minutes are made again; guards the rest
+	commits  map[int]kafka.Message
+	covered  map[int]int64 // offsets committed, not yet in the table positions
+	positAt  time.Time
+}
+
+// New makes a Loader. The tables must be there (internal/migrate).
+func New(cfg Config, opts Options) (*Loader, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure load: %w", err)
+	}
+	if opts.Conn == nil || opts.Source == nil || opts.Dead == nil {
+		return nil, errors.New("configure load: it needs a ClickHouse connection, a source and a producer for dead letters")
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Topic == "" {
+		opts.Topic = "kvreuse.parts"
+	}
+	m, err := newMetrics(opts.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("configure load: register metrics: %w", err)
+	}
+	l := &Loader{cfg: cfg, opts: opts, log: opts.Logger, now: opts.Now, metrics: m,
+		store: &store{conn: opts.Conn, metrics: m}, batch: newBatch(cfg, opts.Now, m), minutes: newMinutes(),
+		positions: newPositions(), remaking: make(chan struct{}, 1), commits: map[int]kafka.Message{}, covered: map[int]int64{}}
+	l.sweeper = newSweeper(l)
+	return l, nil
+}
+
+// Run loads until ctx ends, and then returns nil after it has covered and
+// committed what it had inserted. Its error is one that waiting does not mend.
+func (l *Loader) Run(ctx context.Context) error {
+	if err := l.begin(ctx); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	messages := make(chan kafka.Message, queued)
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.fetch(inner, messages) })
+	group.Go(func() error { return l.rounds(inner, messages) })
+	group.Go(func() error {
+		return every(inner, remakeTick, func(ctx context.Context) error { return l.remake(ctx, 0, false) })
+	})
+	group.Go(func() error { return every(inner, l.cfg.SweepEvery, l.sweeper.tick) })
+	err := group.Wait()
+	if ctx.Err() != nil {
+		final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalWait)
+		defer cancel()
+		if err := l.Flush(final); err != nil {
+			l.log.Warn("load: what was inserted last is not committed; it will be read again", "error", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("load: %w", err)
+}
+
+// begin reads where earlier loads came to.
+func (l *Loader) begin(ctx context.Context) error {
+	if l.cfg.FromBeginning {
+		return nil
+	}
+	var next map[int]int64
+	err := l.again(ctx, "positions", clickhouse.IsRetryable, func(ctx context.Context) (err error) {
+		next, err = readPositions(ctx, l.opts.Conn, l.opts.Topic)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.positions.advance(next)
+	return nil
+}
+
+// fetch reads ahead.
+func (l *Loader) fetch(ctx context.Context, to chan<- kafka.Message) error {
+	for {
+		var m kafka.Message
+		err := l.again(ctx, "fetch", kafka.IsRetryable, func(ctx context.Context) (err error) {
+			m, err = l.opts.Source.Fetch(ctx)
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("fetch parts: %w", err)
+		}
+		select {
+		case to <- m:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// rounds takes in what there is, inserts it, and begins again: small rounds
+// when the topic is drained, large ones when load is behind.
+func (l *Loader) rounds(ctx context.Context, from <-chan kafka.Message) error {
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m := <-from:
+			l.batch.message(m)
+		}
+		l.linger(ctx, last)
+		l.drain(from)
+		if err := l.round(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		last = time.Now()
+	}
+}
+
+// linger keeps rounds apart, unless somebody waits for one.
+func (l *Loader) linger(ctx context.Context, last time.Time) {
+	left := l.cfg.Linger - time.Since(last)
+	if left <= 0 || l.positions.waiters.Load() > 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(left):
+	}
+}
+
+func (l *Loader) drain(from <-chan kafka.Message) {
+	for !l.batch.full() {
+		select {
+		case m := <-from:
+			l.batch.message(m)
+		default:
+			return
+		}
+	}
+}
+
+// round inserts the batch and notes what is then to be covered. Its order is
+// the promise: rows and dead letters are safe before anything says so.
+func (l *Loader) round(ctx context.Context) error {
+	b := l.batch
+	b.settle()
+	if err := l.insert(ctx, b.blocks); err != nil {
+		return err
+	}
+	if err := l.bury(ctx, b.dead); err != nil {
+		return err
+	}
+	l.minutes.touch(cover{minutes: slices.Collect(maps.Keys(b.minutes)), offsets: b.offsets})
+	next := make(map[int]int64, len(b.offsets))
+	for partition, m := range b.offsets {
+		next[partition] = m.Offset + 1
+		l.metrics.next.WithLabelValues(partitionLabel(partition)).Set(float64(m.Offset + 1))
+		l.metrics.lag.WithLabelValues(partitionLabel(partition)).Set(float64(max(0, m.HighWaterMark-m.Offset-1)))
+	}
+	l.positions.advance(next)
+	b.reset()
+	return nil
+}
+
+// insert sends all blocks, each until it is in.
+func (l *Loader) insert(ctx context.Context, b *blocks) error {
+	for _, key := range b.order {
+		err := l.again(ctx, "insert", clickhouse.IsRetryable, func(ctx context.Context) error { return l.store.insert(ctx, b.open[key]) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bury makes dead letters safe.
+func (l *Loader) bury(ctx context.Context, letters []wire.DeadLetter) error {
+	if len(letters) == 0 {
+		return nil
+	}
+	messages := make([]kafka.Message, len(letters))
+	for i := range letters {
+		messages[i].Value = wire.AppendDeadLetter(nil, &letters[i])
+	}
+	first := &letters[0]
+	l.log.Warn("load: parts that can not be read go to the dead letters", "parts", len(letters), "topic", DeadTopic,
+		"partition", first.Partition, "offset", first.Offset, "index", first.Index, "reason", first.Reason)
+	return l.again(ctx, "dead letters", kafka.IsRetryable, func(ctx context.Context) error {
+		return l.opts.Dead.Produce(ctx, DeadTopic, messages...)
+	})
+}
+
+// again is the retrying of every step, with a word about it.
+func (l *Loader) again(ctx context.Context, name string, retryable func(error) bool, step func(context.Context) error) error {
+	note := func(err error) {
+		l.metrics.retries.WithLabelValues(name).Inc()
+		l.log.Warn("load: "+name+" failed, trying again", "error", err)
+	}
+	return again(ctx, note, retryable, step)
+}
+
+// every calls step at once and then after each pause, until ctx ends.
+func every(ctx context.Context, pause time.Duration, step func(context.Context) error) error {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		if err := step(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package load
+
+import (
+	"hash/maphash"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// generations is a map that forgets: of the last n to 2n keys set it has all.
+type generations[K comparable, V any] struct {
+	n        int
+	now, old map[K]V
+}
+
+func newGenerations[K comparable, V any](n int) *generations[K, V] {
+	return &generations[K, V]{n: n, now: map[K]V{}}
+}
+
+func (g *generations[K, V]) get(k K) (V, bool) {
+	if v, ok := g.now[k]; ok {
+		return v, true
+	}
+	v, ok := g.old[k]
+	return v, ok
+}
+
+func (g *generations[K, V]) set(k K, v V) {
+	if g.n == 0 {
+		return
+	}
+	if len(g.now) >= g.n {
+		g.old, g.now = g.now, make(map[K]V, g.n)
+	}
+	g.now[k] = v
+}
+
+// contents remembers what spans said, to find one that comes again with other
+// content.
+type contents struct {
+	seed maphash.Seed
+	seen *generations[uint64, uint32]
+}
+
+func newContents(n int) *contents {
+	return &contents{seed: maphash.MakeSeed(), seen: newGenerations[uint64, uint32](n)}
+}
+
+// differs says whether the span was seen with other content, and remembers it
+// where it was not seen.
+func (c *contents) differs(p *schema.Part, content uint32) bool {
+	var key [24]byte
+	copy(key[:16], p.Trace[:])
+	copy(key[16:], p.Span[:])
+	h := maphash.Bytes(c.seed, key[:])
+	if was, ok := c.seen.get(h); ok {
+		return was != content
+	}
+	c.seen.set(h, content)
+	return false
+}
+
+// anchor is the row that parts of a request join.
+type anchor struct {
+	minute int64
+	id     schema.RowID
+	trace  schema.TraceID
+}
+
+// anchors remembers rows, to join what comes soon after its anchor without a
+// query. It is idle until the first part that wants to join.
+type anchors struct {
+	active   bool
+	spans    *generations[schema.RowID, anchor] // by hash of (trace, span) of any span in the row
+	requests *generations[string, anchor]       // by engine's request id; zero id: several
+}
+
+func newAnchors(n int) *anchors {
+	return &anchors{spans: newGenerations[schema.RowID, anchor](n), requests: newGenerations[string, anchor](n)}
+}
+
+// note remembers that the part is in the row.
+func (a *anchors) note(p *schema.Part, row anchor) {
+	if !a.active {
+		return
+	}
+	a.spans.set(p.RowID(), row)
+	if p.RequestID == "" {
+		return
+	}
+	if was, ok := a.requests.get(p.RequestID); ok && was.id != row.id {
+		row = anchor{}
+	}
+	a.requests.set(p.RequestID, row)
+}
+
+// find gives the row that the part joins by its parent span or its request id.
+func (a *anchors) find(p *schema.Part) (anchor, bool) {
+	a.active = true
+	if row, ok := a.spans.get(schema.NewRowID(p.Trace, p.Parent)); ok {
+		return row, true
+	}
+	if p.RequestID == "" {
+		return anchor{}, false
+	}
+	row, ok := a.requests.get(p.RequestID)
+	return row, ok && row.id != schema.RowID{}
+}

@@ -1,0 +1,142 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
+)
+
+//go:embed recompute_slices.sql
+var slicesSQL string
+
+//go:embed recompute_worst.sql
+var worstSQL string
+
+// store is the database as load uses it. Every method can be repeated.
+type store struct {
+	conn    driver.Conn
+	metrics *metrics
+}
+
+// errMissing is the error of an insert that was answered well and whose rows
+// are not there.
+var errMissing = errors.New("ClickHouse has answered the insert, and the rows are not in the table")
+
+// insert sends one block and sees that it arrived.
+func (s *store) insert(ctx context.Context, b *block) error {
+	body, err := b.encode()
+	if err != nil {
+		return permanent{err}
+	}
+	began := time.Now()
+	ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"async_insert": 0}))
+	if err := s.conn.InsertFormat(ctx, "Native", b.insert(), bytes.NewReader(body)); err != nil {
+		if errors.Is(err, ch.ErrFormatNativeUnsupported) {
+			return permanent{errors.New("load writes over HTTP: give the ClickHouse address as http://HOST:8123 or https://HOST:8443")}
+		}
+		return fmt.Errorf("insert %d rows into %s: %w", b.rows, b.table, clickhouse.Classify(err))
+	}
+	s.metrics.insert.Observe(time.Since(began).Seconds())
+	s.metrics.rows.WithLabelValues(b.table).Add(float64(b.rows))
+	if b.table == "requests" {
+		return s.arrived(ctx, b)
+	}
+	return nil
+}
+
+// arrived looks for the first and the last row of a block of requests: the
+// columns minute and id are its first two. Rows of another day are not looked
+// for: they may be older than what the table keeps.
+func (s *store) arrived(ctx context.Context, b *block) error {
+	at, ids := b.columns[0].data.(*proto.ColDateTime).Data, *b.columns[1].data.(*proto.ColFixedStr16)
+	first, last := 0, b.rows-1
+	if time.Since(at[first].Time()) > 23*time.Hour || time.Since(at[last].Time()) > 23*time.Hour {
+		return nil
+	}
+	query := fmt.Sprintf("SELECT uniqExact(id) FROM requests WHERE minute IN (%d, %d) AND id IN (unhex('%x'), unhex('%x'))",
+		at[first], at[last], ids[first][:], ids[last][:])
+	want := uint64(2)
+	if ids[first] == ids[last] {
+		want = 1
+	}
+	var got uint64
+	if err := s.conn.QueryRow(ctx, query).Scan(&got); err != nil {
+		return fmt.Errorf("look for inserted rows: %w", clickhouse.Classify(err))
+	}
+	if got < want {
+		return errMissing
+	}
+	return nil
+}
+
+// recompute makes the rollups of the minutes again.
+func (s *store) recompute(ctx context.Context, list []int64, worst int) error {
+	began := time.Now()
+	in := strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
+	ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"async_insert": 0, "do_not_merge_across_partitions_select_final": 1}))
+	for _, step := range []struct{ table, query string }{
+		{"slices", fmt.Sprintf(statement(slicesSQL), in)},
+		{"worst", fmt.Sprintf(statement(worstSQL), in, worst)},
+	} {
+		if err := s.conn.Exec(ctx, step.query); err != nil {
+			return fmt.Errorf("make %d minutes of %s again: %w", len(list), step.table, clickhouse.Classify(err))
+		}
+	}
+	s.metrics.recompute.Observe(time.Since(began).Seconds())
+	s.metrics.remade.Add(float64(len(list)))
+	return nil
+}
+
+// statement is an SQL file without the comment that it begins with.
+func statement(file string) string {
+	for strings.HasPrefix(file, "--") {
+		_, file, _ = strings.Cut(file, "\n")
+	}
+	return file
+}
+
+// permanent marks an error that trying again can not mend.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Waits between attempts: doubling, each cut by up to a half at random.
+const (
+	firstWait = 50 * time.Millisecond
+	lastWait  = 10 * time.Second
+)
+
+// again runs step until it succeeds, its error is permanent, or ctx ends. note
+// is told of each failure that will be tried again.
+func again(ctx context.Context, note func(error), retryable func(error) bool, step func(context.Context) error) error {
+	wait := firstWait
+	for {
+		err := step(ctx)
+		if err == nil {
+			return nil
+		}
+		var p permanent
+		if ctx.Err() != nil || errors.As(err, &p) || !retryable(err) {
+			return err
+		}
+		note(err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait/2 + rand.N(wait/2)):
+		}
+		wait = min(2*wait, lastWait)
+	}
+}
