@@ -18,7 +18,7 @@ func Line(p *schema.Part) string {
 	fmt.Fprintf(&b, "%s %-8s %s", time.Unix(0, p.StartNanos).UTC().Format("15:04:05.000"), kindName(p.Kind), p.Trace.String()[:8])
 	switch p.Kind {
 	case schema.KindContract:
-		place(&b, &p.Decision)
+		placed(&b, &p.Decision)
 		observed(&b, &p.Observed)
 		otherwise(&b, p)
 	case schema.KindEngine:
@@ -54,7 +54,7 @@ func kindName(k schema.Kind) string {
 	return names[0]
 }
 
-func place(b *strings.Builder, d *schema.Decision) {
+func placed(b *strings.Builder, d *schema.Decision) {
 	value(b, " ", d.Path.String())
 	value(b, " on ", d.Worker)
 	value(b, " from ", d.SourceWorker)
