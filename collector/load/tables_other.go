@@ -27,7 +27,7 @@ func transferColumns() []column {
 	return []column{
 		nanos("start", func(r *row) int64 { return m(r).start }),
 		fixed16("id", func(r *row) [16]byte { return r.id }),
-		uint8Of("joined", func(r *row) uint8 { return flag(r.id != schema.RowID{}) }),
+		uint8Of("joined", func(r *row) uint8 { return bit(r.id != schema.RowID{}) }),
 		enum8("origin", func(r *row) uint8 { return m(r).origin }),
 		lowText("operation", func(r *row) string { return m(r).operation }),
 		enum8("tier", func(r *row) uint8 { return uint8(m(r).tier) }),
@@ -35,7 +35,7 @@ func transferColumns() []column {
 		lowText("worker", func(r *row) string { return r.part.Decision.Worker }),
 		lowText("model", func(r *row) string { return r.part.Decision.Model }),
 		lowText("link", func(r *row) string { return m(r).link }),
-		uint8Of("exact", func(r *row) uint8 { return flag(m(r).exact) }),
+		uint8Of("exact", func(r *row) uint8 { return bit(m(r).exact) }),
 		count32("tokens", func(r *row) schema.Count { return m(r).tokens }),
 		count64("bytes", func(r *row) schema.Count { return m(r).bytes }),
 		seconds32("queue", func(r *row) schema.Seconds { return m(r).queue }),
@@ -86,7 +86,7 @@ func moved(p *schema.Part) bool {
 	return p.Observed.Bytes.OK && p.Observed.Bytes.V > 0 && p.Observed.Transfer.OK
 }
 
-func flag(b bool) uint8 {
+func bit(b bool) uint8 {
 	if b {
 		return 1
 	}
