@@ -43,6 +43,7 @@ type Config struct {
 	DecodeShare  float64 // share of a prefill by which it holds up each active decode
 
 	ReplayWeight float64 // share of a replay's transfer against a production transfer's 1
+	ReplayYields bool    // a replay's prefill gives way to production at chunk boundaries, not only before it starts
 	SpeedUp      float64 // arrivals come this many times as fast as the requests say
 	Grid         float64 // spread each arrival over this many seconds of the requests' own time
 

@@ -34,9 +34,12 @@ type LegOutcome struct {
 }
 
 // Inject starts a leg now, as low-priority traffic: its transfer has a share of
-// ReplayWeight on the link and slows the others, its prefill runs where production
-// leaves the GPU and gives way at the next chunk boundary. It reads and fills a
+// ReplayWeight on the link and slows the others, its prefill starts where production
+// leaves the GPU idle (and gives way again where ReplayYields). It reads and fills a
 // replay namespace of its own: production's caches never change.
+//
+// Advance in small steps between legs: they start at Now, and those of one instant
+// meet each other.
 func (s *Sim) Inject(leg Leg) error {
 	worker, ok := s.WorkerIndex(leg.Candidate.Worker)
 	c := &leg.Candidate

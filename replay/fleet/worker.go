@@ -101,15 +101,16 @@ func (w *worker) arrive(c *core, id int32, t float64) {
 	switch {
 	case w.running < 0:
 		w.dispatch(c, t)
-	case w.precedes(id):
+	case w.precedes(id, c.cfg.ReplayYields):
 		w.boundary(t)
 	}
 }
 
-// precedes says whether a waiting job goes before the running one.
-func (w *worker) precedes(id int32) bool {
+// precedes says whether a waiting job goes before the running one: an earlier one
+// of its class does, and production before a replay that yields.
+func (w *worker) precedes(id int32, yields bool) bool {
 	if w.runLow && position(w.prod, id) >= 0 {
-		return true
+		return yields
 	}
 	q := w.prod
 	if w.runLow {
@@ -208,8 +209,12 @@ func (w *worker) backlog(c *core, t float64) float64 {
 	if w.running >= 0 {
 		it, j := w.find(w.running), c.job(w.running)
 		done := it.total - it.left + t - w.runStart
-		if w.runLow { // what is left of the chunk that holds production up
-			return left + math.Max(0, math.Min(it.chunk, j.estimate-done))
+		if w.runLow { // what is left of the replay, or of its chunk, holds production up
+			held := math.Max(0, j.estimate-done)
+			if c.cfg.ReplayYields {
+				held = math.Min(held, it.chunk)
+			}
+			return left + held
 		}
 		left -= math.Min(done, j.estimate)
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,8 +10,8 @@ import (
 )
 
 // scene runs jobs on one worker behind a link of 10 bytes/s and gives the ends.
-func scene(t *testing.T, jobs ...job) map[int32]finished {
-	c := newCore(&Config{Workers: 1, Link: Link{Law: cost.Link{B: 10}}})
+func scene(t *testing.T, yields bool, jobs ...job) map[int32]finished {
+	c := newCore(&Config{Workers: 1, ReplayYields: yields, Link: Link{Law: cost.Link{B: 10}}})
 	c.jobs = jobs
 	for id := range jobs {
 		j := &c.jobs[id]
@@ -55,13 +56,15 @@ func TestWorker(t *testing.T) {
 			[]job{compute(0, 4, 4), fetch(0, 10, 0, 1)}, []float64{4, 5}, []float64{0, 0}, []float64{0, 4}},
 		"a replay waits for production": {
 			[]job{compute(0, 2, 1), low(compute(0, 1, 1)), compute(1, 2, 1)}, []float64{2, 5, 4}, []float64{0, 0, 0}, []float64{0, 4, 1}},
-		"a replay gives way at a chunk": {
+		"a replay does not give way": {
+			[]job{low(compute(0, 4, 4)), compute(0.5, 2, 1)}, []float64{4, 6}, []float64{0, 0}, []float64{0, 3.5}},
+		"a yielding replay gives way at a chunk": {
 			[]job{low(compute(0, 4, 4)), compute(0.5, 2, 1)}, []float64{6, 3}, []float64{0, 0}, []float64{2, 0.5}},
 		"replays in order": {
 			[]job{low(compute(0, 2, 2)), low(compute(0, 2, 2))}, []float64{2, 4}, []float64{0, 0}, []float64{0, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := scene(t, c.jobs...)
+			got := scene(t, strings.Contains(name, "yielding"), c.jobs...)
 			for id, f := range got {
 				j := c.jobs[id]
 				o := observe(&f, &j)
