@@ -63,6 +63,8 @@ type Coverage struct {
 	Refusals    []Count `json:"refusals"`     // replays and estimates that were refused, by reason
 	DeadLetters []Count `json:"dead_letters"` // records that could not be read, by reason
 	Waiting     int64   `json:"waiting"`      // parts whose request has not come yet
+	Orphans     int64   `json:"orphans"`      // parts that no request came for in a day
+	Conflicts   int64   `json:"conflicts"`    // requests of which a span came with two contents
 	Accepted    Number  `json:"accepted"`     // requests acknowledged to the senders, where that is known
 	Lost        Number  `json:"lost"`         // acknowledged and not stored; likewise
 	Doubled     Number  `json:"doubled"`      // stored twice; likewise

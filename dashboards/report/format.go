@@ -11,6 +11,12 @@ import (
 
 const unknownWord = "unknown"
 
+// nb is a space that no line is broken at, between a number and its unit.
+const nb = "\u00a0"
+
+// breakable writes s with plain spaces, for what is no page.
+func breakable(s string) string { return strings.ReplaceAll(s, nb, " ") }
+
 // count is a number of things with thousands separated: "5,012".
 func count(n int64) string {
 	if n >= 1e12 || n <= -1e12 {
@@ -31,7 +37,7 @@ var raised = strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "
 // coefficient writes a fitted value with three digits; bandwidths as GB/s.
 func coefficient(v float64, unit string) string {
 	if unit == "bytes/s" && v >= 1000 && v < 1e24 {
-		return humanize.SIWithDigits(v, 1, "B/s")
+		return strings.ReplaceAll(humanize.SIWithDigits(v, 1, "B/s"), " ", nb)
 	}
 	if a := math.Abs(v); a > 0 && (a < 0.001 || a >= 1e7) {
 		return minus(power(v))
@@ -56,15 +62,15 @@ func share(part, whole int64) string {
 	p := 100 * float64(part) / float64(whole)
 	switch {
 	case part > whole:
-		return "over 100 %"
+		return "over 100" + nb + "%"
 	case part > 0 && p < 0.1:
-		return "under 0.1 %"
+		return "under 0.1" + nb + "%"
 	case part < whole && p > 99.9:
-		return "over 99.9 %"
+		return "over 99.9" + nb + "%"
 	case p == math.Trunc(p):
-		return strconv.FormatFloat(p, 'f', 0, 64) + " %"
+		return strconv.FormatFloat(p, 'f', 0, 64) + nb + "%"
 	}
-	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+	return strconv.FormatFloat(p, 'f', 1, 64) + nb + "%"
 }
 
 // percent is a fraction in per cent, "unknown" where it is missing.
@@ -72,7 +78,7 @@ func percent(n Number) string {
 	if !n.Known() {
 		return unknownWord
 	}
-	return trim(100*n.V) + " %"
+	return trim(100*n.V) + nb + "%"
 }
 
 // unitOf is the unit in which seconds of this size are written: ms below 10 s.
@@ -118,7 +124,7 @@ func seconds(v float64) string {
 		return unknownWord
 	}
 	unit, factor := unitOf(v)
-	return minus(trim(v*factor)) + " " + unit
+	return minus(trim(v*factor)) + nb + unit
 }
 
 // number writes an optional duration; "unknown" where it is missing.
@@ -165,11 +171,11 @@ func span(low, high float64) string {
 		near, far = far, near
 	}
 	unit, factor := unitOf(far)
-	return trim(near*factor) + " to " + trim(far*factor) + " " + unit + " " + direction(low)
+	return trim(near*factor) + " to " + trim(far*factor) + nb + unit + " " + direction(low)
 }
 
 // level writes which interval it is: "95 % interval".
-func level(l float64) string { return trim(100*l) + " % interval" }
+func level(l float64) string { return trim(100*l) + nb + "% interval" }
 
 // bounds writes an interval with its level: "95 % interval 350 to 470 ms slower".
 func bounds(i *Interval) string {
@@ -177,7 +183,7 @@ func bounds(i *Interval) string {
 	case !i.Known():
 		return unknownWord
 	case !i.HasInterval():
-		return "a model's prediction, no interval"
+		return "no interval"
 	}
 	return level(i.Level) + " " + span(i.Low, i.High)
 }
@@ -190,7 +196,7 @@ func bytesOf(n Number) string {
 	if n.V >= 1e18 {
 		return power(n.V) + " bytes"
 	}
-	return humanize.IBytes(uint64(n.V))
+	return strings.ReplaceAll(humanize.IBytes(uint64(n.V)), " ", nb)
 }
 
 // moment writes a time in UTC; "unknown" for the zero time.

@@ -60,7 +60,7 @@ func sampleTruths() []Truth {
 	return []Truth{
 		{Path: "fetch", Alternative: "recompute", Link: "busy", Truth: Num(-0.401), Requests: 5012, Methods: []Method{
 			{Name: "AIPW", Estimate: ci(-0.412, -0.47, -0.35, 214)}, {Name: "SNIPW", Estimate: ci(-0.44, -0.56, -0.32, 214)},
-			{Name: "IPW", Estimate: ci(-0.52, -0.79, -0.25, 214)}, {Name: "naive", Estimate: ci(-0.09, -0.12, -0.06, 5012)}}},
+			{Name: "IPW", Estimate: ci(-0.52, -0.79, -0.25, 214)}, {Name: "SNIPW, one half", Estimate: ci(-0.09, -0.12, -0.06, 107)}, {Name: "naive", Estimate: &Interval{Value: -0.09, N: 214}}}},
 		{Path: "route", Alternative: "recompute", Link: "calm", Requests: 61, Methods: []Method{{Name: "AIPW", Reason: "3 legs came back"}}},
 	}
 }

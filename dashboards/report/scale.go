@@ -69,8 +69,8 @@ func symmetric(all ...*Interval) scale {
 	}
 	sort.Float64s(sizes)
 	widest := sizes[len(sizes)-1]
-	if typical := sizes[(len(sizes)-1)*3/4]; typical > 0 {
-		widest = math.Min(widest, 4*typical)
+	if typical := sizes[(len(sizes)-1)*2/3]; typical > 0 {
+		widest = math.Min(widest, 2.5*typical)
 	}
 	if widest == 0 {
 		widest = 1e-3
@@ -92,6 +92,7 @@ type mark struct {
 	Line              bool // has bounds
 	Low, Mid, High    string
 	CutLow, CutHigh   bool   // goes on beyond the plot
+	CutMid            bool   // so does the estimate itself
 	Zero              string // place of no difference
 	Truth             string // place of the truth, "" where there is none
 	Kind              string // "helping", "hurting", "unknown": which side its interval is on
@@ -108,6 +109,7 @@ func markOf(s scale, i *Interval, name string) mark {
 	m.Drawn, m.Line = true, i.HasInterval()
 	m.Low, m.Mid, m.High = pct(s.at(low)), pct(s.at(i.Value)), pct(s.at(high))
 	m.CutLow, m.CutHigh = low < s.min, high > s.max
+	m.CutMid = i.Value < s.min || i.Value > s.max
 	m.Title = name + ": " + signed(i.Value)
 	m.Desc = bounds(i)
 	if i.HasInterval() && i.Low > 0 {

@@ -54,7 +54,7 @@ func verdictTable(all []Verdict) string {
 		if v.Link != "" {
 			scope = "link " + v.Link
 		}
-		t.AppendRow(table.Row{symbols[v.Shown()], clean(scope + v.rest() + ": " + orUnlabelled(v.Path)), own, interval, count(v.Replays)})
+		t.AppendRow(table.Row{symbols[v.Shown()], clean(scope + v.rest() + ": " + orUnlabelled(v.Path)), breakable(own), breakable(interval), count(v.Replays)})
 	}
 	t.SetColumnConfigs([]table.ColumnConfig{
 		{Number: 2, WidthMax: 24, WidthMaxEnforcer: text.WrapSoft}, {Number: 4, WidthMax: 22, WidthMaxEnforcer: text.WrapSoft},
@@ -81,11 +81,11 @@ func fold(indent, s string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// clean drops control characters, which names from outside could bring to a
-// terminal.
+// clean makes spaces of control characters, which names from outside could bring
+// to a terminal, and of spaces that no line is broken at.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r <= 0xa0) {
 			return ' '
 		}
 		return r

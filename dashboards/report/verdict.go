@@ -55,7 +55,9 @@ func (v *Verdict) Why() string {
 }
 
 // Say is the verdict as one or two sentences that a person understands.
-func (v *Verdict) Say() string {
+func (v *Verdict) Say() string { return breakable(v.say()) }
+
+func (v *Verdict) say() string {
 	s := v.ownSentence()
 	if v.Others.Known() {
 		s += " " + v.othersSentence()

@@ -6,6 +6,7 @@ import "strconv"
 type page struct {
 	Data
 	Heading string
+	Window  string
 	Glance  []glance
 	Cards   []card
 	Groups  []group
@@ -39,7 +40,7 @@ type effect struct {
 }
 
 func newPage(d Data) page {
-	p := page{Data: d, Heading: d.Title}
+	p := page{Data: d, Heading: d.Title, Window: window(d.Measured)}
 	if p.Heading == "" {
 		p.Heading = "KV reuse: did it help?"
 	}
@@ -59,6 +60,14 @@ func newPage(d Data) page {
 	return p
 }
 
+// window says what time the page is about.
+func window(m Measured) string {
+	if m.From.IsZero() || m.Until.IsZero() {
+		return "Nobody said which window of time this is about."
+	}
+	return moment(m.From) + " to " + moment(m.Until) + "."
+}
+
 // glances counts verdicts by what may be shown of them.
 func glances(d Data) []glance {
 	n := map[State]int{}
@@ -70,7 +79,7 @@ func glances(d Data) []glance {
 		if s == Even && n[s] == 0 {
 			continue
 		}
-		out = append(out, glance{string(s), strconv.Itoa(n[s]), noun(int64(n[s]), "verdict") + " " + string(s)})
+		out = append(out, glance{string(s), strconv.Itoa(n[s]), string(s)})
 	}
 	return append(out, glance{"plain", count(d.Coverage.Requests), noun(d.Coverage.Requests, "request") + " in the window"})
 }
@@ -83,16 +92,24 @@ func newCard(v *Verdict) card {
 		scope = "link " + v.Link
 	}
 	scope += v.rest()
-	return card{
+	c := card{
 		Kind: string(v.Shown()), Word: v.Word(),
 		Scope: scope + ": " + orUnlabelled(v.Path) + " against " + orUnlabelled(v.Alternative),
-		Say:   v.Say(), Do: v.Do(), Ticks: s.ticks(axisWord),
-		Effects: []effect{
+		Say:   v.say(), Do: v.Do(), Ticks: s.ticks(axisWord),
+	}
+	if v.Own.Known() || v.Others.Known() || v.Net.Known() {
+		c.Effects = []effect{
 			newEffect(s, v.Own, "On these requests", how),
 			newEffect(s, v.Others, "On other requests", "by the model"),
 			newEffect(s, v.Net, "Net", "sum of both"),
-		},
+		}
 	}
+	for i := range c.Effects { // what is unknown is not drawn as if it were decided
+		if v.Shown() == Unknown {
+			c.Effects[i].Mark.Kind = "unknown"
+		}
+	}
+	return c
 }
 
 func newEffect(s scale, i *Interval, name, how string) effect {
@@ -137,12 +154,14 @@ var dimensions = []struct{ by, name, caption string }{
 }
 
 func newGroups(rows []Benefit) (out []group) {
-	var all []*Interval
-	for i := range rows {
-		all = append(all, rows[i].Measured, rows[i].Predicted)
-	}
-	s := symmetric(all...)
 	for _, d := range dimensions {
+		var all []*Interval
+		for i := range rows {
+			if rows[i].By == d.by {
+				all = append(all, rows[i].Measured, rows[i].Predicted)
+			}
+		}
+		s := symmetric(all...)
 		g := group{Name: d.name, Caption: d.caption, Ticks: s.ticks(axisWord)}
 		for i := range rows {
 			if rows[i].By == d.by {

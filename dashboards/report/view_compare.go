@@ -1,5 +1,7 @@
 package report
 
+import "math"
+
 // truthView is estimates against the truth.
 type truthView struct {
 	Pairs    []pairView
@@ -32,8 +34,8 @@ func newTruth(all []Truth) (v truthView) {
 		}
 	}
 	v.AnyTruth = len(all) > 0
-	v.Inside = count(inside) + " of " + count(judged) + " first-named intervals hold the truth; " +
-		plural(int64(len(all))-judged, "pair") + " without an interval or a truth to judge."
+	v.Inside = count(inside) + " of " + count(judged) + " intervals of the estimator that verdicts use hold the truth; " +
+		plural(int64(len(all))-judged, "pair") + " could not be judged, for want of an interval or a truth."
 	return v
 }
 
@@ -71,6 +73,9 @@ func newMethodRow(s scale, m Method, truth Number) methodRow {
 		return r
 	}
 	r.Text, r.Bounds, r.N = signed(m.Estimate.Value), bounds(m.Estimate), count(m.Estimate.N)
+	if truth.Known() && !m.Estimate.HasInterval() {
+		r.Hit = "off by " + seconds(math.Abs(m.Estimate.Value-truth.V))
+	}
 	if truth.Known() && m.Estimate.HasInterval() {
 		r.Hit, r.HitKind = "outside", "outside"
 		if m.Estimate.Low <= truth.V && truth.V <= m.Estimate.High {
@@ -111,12 +116,12 @@ func newArms(all []Arm) (v armsView) {
 }
 
 func newArmRow(s scale, a *Arm) armRow {
-	r := armRow{Name: orUnlabelled(a.Policy), Requests: count(a.Requests), Mean: number(a.Mean), P50: number(a.P50), P95: number(a.P95), P99: number(a.P99), N: "none"}
+	r := armRow{Name: orUnlabelled(a.Policy), Requests: count(a.Requests), Mean: number(a.Mean), P50: number(a.P50), P95: number(a.P95), P99: number(a.P99), N: "no pairs"}
 	switch {
 	case a.AA:
 		r.Note = "A/A: the default with another seed"
 	case a.Default:
-		r.Note, r.Gain, r.Bounds = "the default", "compared with", "the others are compared with this one"
+		r.Note, r.Gain, r.Bounds = "the default", "–", "the others are compared with it"
 		return r
 	}
 	r.Gain, r.Bounds, r.Plot, r.Mark = unknownWord, a.Reason, true, markOf(s, a.Gain, a.Policy)
@@ -124,7 +129,7 @@ func newArmRow(s scale, a *Arm) armRow {
 		r.Bounds = "no paired requests"
 	}
 	if a.Gain.Known() {
-		r.Gain, r.Bounds, r.N = signed(a.Gain.Value), bounds(a.Gain), count(a.Gain.N)
+		r.Gain, r.Bounds, r.N = signed(a.Gain.Value), bounds(a.Gain), plural(a.Gain.N, "pair")
 	}
 	return r
 }

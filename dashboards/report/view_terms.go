@@ -73,18 +73,20 @@ func validity(t *Term) string {
 
 func newResiduals(q [5]Number) (p residualPlot) {
 	names := [5]string{"5 %", "25 %", "50 %", "75 %", "95 %"}
-	all := make([]*Interval, 0, 5)
+	var s scale
 	for i, n := range q {
 		if !n.Known() {
 			return residualPlot{Text: "unknown"}
 		}
-		all = append(all, &Interval{Value: n.V})
+		s.min, s.max = min(s.min, n.V), max(s.max, n.V)
 		if i > 0 {
 			p.Text += ", "
 		}
 		p.Text += names[i] + ": " + seconds(n.V)
 	}
-	s := symmetric(all...)
+	if pad := 0.05 * (s.max - s.min); finite(pad) {
+		s.min, s.max = s.min-pad, s.max+pad
+	}
 	at := func(i int) float64 { return s.at(q[i].V) }
 	p.Drawn, p.Zero, p.Ticks = true, pct(s.at(0)), s.ticks(seconds)
 	p.Low, p.Left, p.Mid, p.Up = pct(at(0)), pct(at(1)), pct(at(2)), pct(at(4))

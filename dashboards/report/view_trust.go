@@ -16,13 +16,15 @@ type supportRow struct{ Of, Replays, ESS, Largest, ParetoK, Judged string }
 func newTrust(c Coverage) (v trustView) {
 	v.Facts = []fact{
 		{"Requests", count(c.Requests)},
-		{"with a decision", count(c.WithDecision) + " (" + share(c.WithDecision, c.Requests) + ")"},
-		{"with a predicted alternative", count(c.Predicted) + " (" + share(c.Predicted, c.Requests) + ")"},
-		{"drawn for replay", count(c.Sampled) + " (" + share(c.Sampled, c.Requests) + ")"},
+		{"With a decision", count(c.WithDecision) + " (" + share(c.WithDecision, c.Requests) + ")"},
+		{"With a predicted alternative", count(c.Predicted) + " (" + share(c.Predicted, c.Requests) + ")"},
+		{"Drawn for replay", count(c.Sampled) + " (" + share(c.Sampled, c.Requests) + ")"},
 		{"Parts waiting for their request", count(c.Waiting)},
+		{"Parts whose request never came", count(c.Orphans)},
+		{"Requests with a span of two contents", count(c.Conflicts)},
 		{"Acknowledged to senders", amount(c.Accepted)},
-		{"acknowledged and lost", amount(c.Lost)},
-		{"stored twice", amount(c.Doubled)},
+		{"Acknowledged and lost", amount(c.Lost)},
+		{"Stored twice", amount(c.Doubled)},
 	}
 	for _, l := range c.Legs {
 		v.Legs = append(v.Legs, legRow{orUnlabelled(l.Size), orUnlabelled(l.Leg), amount(l.Intended), count(l.Executed), share(l.Executed, int64(l.Intended.V)), legWidth(l)})
