@@ -1,0 +1,79 @@
+# What people and CI run. `make` alone lists the targets.
+# Variables: FUZZTIME=5s of each fuzz target; CI=true makes every real part required.
+
+SHELL := /bin/sh
+BIN := bin/kvwhatif
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+FUZZTIME ?= 5s
+BENCHTIME ?= 1s
+
+# Under CI every part is required and the race detector is on; a laptop runs
+# what it can.
+ifeq ($(CI),)
+  TESTFLAGS ?= -timeout 10m
+  OPTIONAL := || true
+else
+  TESTFLAGS ?= -race -timeout 15m
+  OPTIONAL :=
+endif
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: build
+build: ## bin/kvwhatif, without cgo
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/kvwhatif
+
+.PHONY: demo
+demo: engine build ## the whole loop on a real trace, on this machine
+	@$(BIN) demo
+
+.PHONY: test
+test: ## all tests, with the real parts that this machine can have
+	@deploy/install-clickhouse.sh $(OPTIONAL)
+	@go run ./internal/kafka/install $(OPTIONAL)
+	@deploy/install-chromium.sh $(OPTIONAL)
+	go vet ./...
+	go test $(TESTFLAGS) ./...
+
+.PHONY: nightly
+nightly: ## the long tests too, then a minute of each fuzz target
+	@deploy/install-clickhouse.sh
+	@go run ./internal/kafka/install
+	@deploy/install-chromium.sh
+	go test -tags nightly -timeout 3h ./...
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
+
+.PHONY: generate
+generate: ## rewrite what is generated: protocol code, dashboards, schemas
+	go generate ./...
+
+.PHONY: engine
+engine: ## put the embedded ClickHouse into the user's cache
+	@deploy/install-clickhouse.sh
+
+.PHONY: kafka
+kafka: ## put Apache Kafka, which tests use, into the user's cache
+	@go run ./internal/kafka/install
+
+.PHONY: lint
+lint: ## gofmt and go vet, on each system that is supported
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet -tags nightly ./...
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+
+.PHONY: fuzz
+fuzz: ## a short run of each fuzz target
+	@set -e; grep -rnoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|^\./(.*)/[^/]+_test.go:[0-9]+:func (Fuzz.*)|\1 \2|' | sort | \
+	while read -r dir name; do echo "fuzz $$dir $$name"; go test "./$$dir" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) | grep -v '^fuzz: elapsed' ; done
+
+.PHONY: bench
+bench: ## the benchmarks
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: clean
+clean: ## what build made; the caches stay
+	@rm -rf bin
