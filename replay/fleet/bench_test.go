@@ -50,7 +50,7 @@ func BenchmarkFleet(b *testing.B) {
 			for b.Loop() {
 				cfg := fleet.Busy(1, points)
 				cfg.SpeedUp, cfg.Grid, cfg.Workers = 1, 0, fleet.MaxWorkers
-				s, err := fleet.New(cfg, requests, fleet.SeedRule(fleet.DefaultPrior(), fleet.Exploration{Share: 0.05}))
+				s, err := fleet.New(cfg, requests, fleet.SeedRule(fleet.DefaultPredictor(), fleet.Exploration{Share: 0.05}))
 				require.NoError(b, err)
 				got := 0
 				for until := 5.0; !s.Done(); until += 5 {

@@ -23,7 +23,7 @@ func TestBranchWithTheSameChoiceIsTheSameRun(t *testing.T) {
 	}
 	cfg := Busy(4, []Point{{128, 0.0455}, {4096, 0.12}, {32768, 0.72}})
 	cfg.SpeedUp, cfg.Grid, cfg.Workers = 1, 0, 12
-	s, err := New(cfg, requests, FetchAll(DefaultPrior(), Exploration{Share: 0.3, Salt: 3}))
+	s, err := New(cfg, requests, FetchAll(DefaultPredictor(), Exploration{Share: 0.3, Salt: 3}))
 	require.NoError(t, err)
 	for until := 0.5; !s.Done(); until += 0.5 {
 		for i, o := range s.Advance(until).Outcomes {

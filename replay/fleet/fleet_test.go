@@ -49,7 +49,7 @@ func conversation(n int) []fleet.Request {
 }
 
 func fetchAll(share float64) fleet.Decider {
-	return fleet.FetchAll(fleet.DefaultPrior(), fleet.Exploration{Share: share, Salt: 1})
+	return fleet.FetchAll(fleet.DefaultPredictor(), fleet.Exploration{Share: share, Salt: 1})
 }
 
 func run(t testing.TB, cfg fleet.Config, requests []fleet.Request, d fleet.Decider) (*fleet.Sim, []fleet.Outcome) {
@@ -186,7 +186,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNeverFetchingMovesNothing(t *testing.T) {
-	s, out := run(t, fleet.Busy(1, ladder()), conversation(3_000), fleet.Never(fleet.DefaultPrior(), fleet.Exploration{}))
+	s, out := run(t, fleet.Busy(1, ladder()), conversation(3_000), fleet.Never(fleet.DefaultPredictor(), fleet.Exploration{}))
 	require.Zero(t, s.Load().Offered)
 	require.Positive(t, s.Load().Eligible)
 	for _, o := range out {

@@ -38,27 +38,37 @@ func (e Exploration) Explore(q *Query, greedy int) int {
 	return other
 }
 
+// Predictor fills in every candidate's terms: the Predict of a Prior, or a
+// coordinator's own model.
+type Predictor func(q *Query)
+
+// DefaultPredictor predicts by DefaultPrior.
+func DefaultPredictor() Predictor {
+	p := DefaultPrior()
+	return p.Predict
+}
+
 // FetchAll fetches every valid prefix, as schedulers do today.
-func FetchAll(prior Prior, e Exploration) Decider {
+func FetchAll(predict Predictor, e Exploration) Decider {
 	return func(q *Query) int {
-		prior.Predict(q)
+		predict(q)
 		return e.Explore(q, last(q, schema.PathFetch))
 	}
 }
 
 // Never computes everything that is not resident on the request's own worker.
-func Never(prior Prior, e Exploration) Decider {
+func Never(predict Predictor, e Exploration) Decider {
 	return func(q *Query) int {
-		prior.Predict(q)
+		predict(q)
 		return e.Explore(q, 0)
 	}
 }
 
 // SeedRule fetches the whole prefix unless max(Qg, Qn + S/Beff) + D > Qg + C, by
 // the state as it was last heard.
-func SeedRule(prior Prior, e Exploration) Decider {
+func SeedRule(predict Predictor, e Exploration) Decider {
 	return func(q *Query) int {
-		prior.Predict(q)
+		predict(q)
 		i := last(q, schema.PathFetch)
 		if i > 0 && seedInput(&q.Candidates[i], &q.Candidates[0]).FetchLoses() {
 			i = 0
@@ -77,9 +87,9 @@ func seedInput(fetch, recompute *schema.Candidate) cost.SeedInput {
 
 // Greedy takes the least predicted TTFT, or with selfless the least TTFT and
 // externality together.
-func Greedy(prior Prior, selfless bool, e Exploration) Decider {
+func Greedy(predict Predictor, selfless bool, e Exploration) Decider {
 	return func(q *Query) int {
-		prior.Predict(q)
+		predict(q)
 		best, least := 0, 0.0
 		for i := range q.Candidates {
 			v := q.Candidates[i].TTFT
