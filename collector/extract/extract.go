@@ -50,6 +50,15 @@ type Result struct {
 	Rejected []Reject
 	Ignored  int // spans that no adapter knows
 	Spans    int // all: parts, rejected and ignored
+
+	origins []Origin // of each part
+}
+
+// Refuse adds to Rejected the span of part i, which turned out to be too large
+// to be sent on. The part stays where it is.
+func (out *Result) Refuse(i int, why error) {
+	p := &out.Parts[i]
+	out.Rejected = append(out.Rejected, Reject{Code: CodeTooLarge, Reason: why.Error(), Adapter: p.Adapter, Origin: out.origins[i]})
 }
 
 // adapter makes parts out of the spans of one name.
@@ -69,7 +78,7 @@ var adapters = [...]*adapter{&kvreuse, &vllm}
 // limits allow: out is then of no use, and sending the same again is no use
 // either.
 func Extract(request []byte, limits Limits, out *Result) error {
-	out.Parts, out.Rejected = out.Parts[:0], out.Rejected[:0]
+	out.Parts, out.Rejected, out.origins = out.Parts[:0], out.Rejected[:0], out.origins[:0]
 	out.Ignored, out.Spans = 0, 0
 	var r reading
 	r.limits = &limits
@@ -104,7 +113,9 @@ func (out *Result) add(s *Span, broken error, r *reading) {
 	if f := r.span(s, a); f != nil {
 		out.Parts = out.Parts[:n]
 		out.reject(s, a.name, f)
+		return
 	}
+	out.origins = append(out.origins, out.origin(s))
 }
 
 func adapterOf(s *Span) *adapter {
@@ -121,27 +132,35 @@ type Reject struct {
 	Code    Code   // class of the reason, one of a few
 	Reason  string // for people: which attribute, what is wrong with it
 	Adapter string // "" where the span could not be read so far
-	Index   int    // of the span in its request
-	Span    []byte // the encoded Span message; it points into the request
+	Origin
+}
+
+// Origin is where a span was in its request; what it holds points into that.
+type Origin struct {
+	Index int    // of the span in its request
+	Span  []byte // the encoded Span message
 
 	resource, scope [][]byte
 }
 
+func (out *Result) origin(s *Span) Origin {
+	return Origin{Index: out.Spans - 1, Span: s.Raw, resource: s.Resource, scope: s.Scope}
+}
+
 func (out *Result) reject(s *Span, adapter string, f *fault) {
-	out.Rejected = append(out.Rejected, Reject{Code: f.code, Reason: f.reason, Adapter: adapter, Index: out.Spans - 1,
-		Span: s.Raw, resource: slices.Clone(s.Resource), scope: slices.Clone(s.Scope)})
+	out.Rejected = append(out.Rejected, Reject{Code: f.code, Reason: f.reason, Adapter: adapter, Origin: out.origin(s)})
 }
 
 // maxEnvelope bounds, in bytes, the resource and scope that Record repeats.
 const maxEnvelope = 16 << 10
 
-// Record gives the refused span as a request of its own, with its resource and
-// scope, so that sending it again is a retry. A resource or scope of over 16 KiB
-// is left out.
-func (r *Reject) Record() []byte {
-	scope := appendAll(nil, scopeSpansScope, r.scope)
-	scope = appendMessage(scope, scopeSpansSpans, r.Span)
-	spans := appendAll(nil, resourceSpansResource, r.resource)
+// Record gives the span as a request of its own, with its resource and scope, so
+// that sending it again is a retry. A resource or scope of over 16 KiB is left
+// out.
+func (o *Origin) Record() []byte {
+	scope := appendAll(nil, scopeSpansScope, o.scope)
+	scope = appendMessage(scope, scopeSpansSpans, o.Span)
+	spans := appendAll(nil, resourceSpansResource, o.resource)
 	spans = appendMessage(spans, resourceSpansScopes, scope)
 	return appendMessage(nil, requestResourceSpans, spans)
 }

@@ -119,7 +119,7 @@ func children(b []byte, number protowire.Number, visit func([]byte) error) error
 func walk(request []byte, visit func(*Span, error) error) error {
 	var s Span
 	return children(request, requestResourceSpans, func(b []byte) error {
-		s.Resource = s.Resource[:0]
+		s.Resource = nil // not reused: a Reject keeps it
 		if err := children(b, resourceSpansResource, func(r []byte) error {
 			s.Resource = append(s.Resource, r)
 			return nil
@@ -131,7 +131,7 @@ func walk(request []byte, visit func(*Span, error) error) error {
 }
 
 func walkScope(b []byte, s *Span, visit func(*Span, error) error) error {
-	s.Scope = s.Scope[:0]
+	s.Scope = nil
 	if err := children(b, scopeSpansScope, func(scope []byte) error {
 		s.Scope = append(s.Scope, scope)
 		return nil

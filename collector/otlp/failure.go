@@ -1,0 +1,70 @@
+package otlp
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+)
+
+// kind is a class of answer to a request that is not accepted, and what each
+// protocol calls it. By OTLP's rules a sender tries again on CANCELLED,
+// DEADLINE_EXCEEDED, UNAVAILABLE and some more of gRPC, and on 429, 502, 503 and
+// 504 of HTTP.
+type kind struct {
+	grpc  codes.Code
+	http  int
+	retry bool
+}
+
+var (
+	kindInvalid  = kind{codes.InvalidArgument, http.StatusBadRequest, false}
+	kindTooLarge = kind{codes.ResourceExhausted, http.StatusRequestEntityTooLarge, false}
+	kindMedia    = kind{codes.InvalidArgument, http.StatusUnsupportedMediaType, false}
+	kindLater    = kind{codes.Unavailable, http.StatusServiceUnavailable, true}
+	kindSlow     = kind{codes.DeadlineExceeded, http.StatusRequestTimeout, false}
+	kindCanceled = kind{codes.Canceled, 499, false} // the sender went away
+	kindInternal = kind{codes.Internal, http.StatusInternalServerError, false}
+)
+
+// failure is why a request is not accepted.
+type failure struct {
+	kind
+	text string
+}
+
+func failed(k kind, format string, args ...any) *failure {
+	return &failure{k, fmt.Sprintf(format, args...)}
+}
+
+// readFailure classifies an error of reading a body.
+func readFailure(err error) *failure {
+	var timeout net.Error
+	var corrupt flate.CorruptInputError
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return failed(kindTooLarge, "the request has more than %d bytes (otlp.max_request_bytes): send smaller batches", large.Limit)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return failed(kindSlow, "the request took longer to arrive than otlp.read_timeout")
+	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		return failed(kindInvalid, "the body is no gzip: %v", err)
+	}
+	return failed(kindInvalid, "the body ended early: %v", err)
+}
+
+// unsent classifies an error of a Publisher.
+func unsent(ctx context.Context, err error) *failure {
+	switch {
+	case ctx.Err() != nil:
+		return failed(kindCanceled, "the sender went away before Kafka answered: %v", err)
+	case retryable(err):
+		return failed(kindLater, "%v", err)
+	}
+	return failed(kindInternal, "%v", err)
+}

@@ -1,0 +1,112 @@
+// Package publish sends what extract made of a request to Kafka: the parts to one
+// topic, the spans that were refused to another, both before the request is
+// accepted.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kvwhatif/kvwhatif/collector/extract"
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
+)
+
+// The topics of Kafka.
+const (
+	TopicParts = "kvreuse.parts"
+	TopicDead  = "kvreuse.dead"
+)
+
+// maxChunk bounds the dead letters that are held at once, in bytes: each repeats
+// the resource of its span, so all of a request can be much more than it.
+const maxChunk = 4 << 20
+
+// Producer is what is needed of Kafka; *kafka.Writer is one. It returns nil only
+// once all in-sync replicas have every message.
+type Producer interface {
+	Produce(ctx context.Context, topic string, messages ...kafka.Message) error
+}
+
+// Config is where a Publisher sends to. Its zero value is the usual topics.
+type Config struct {
+	TopicParts string // "": TopicParts
+	TopicDead  string // "": TopicDead
+}
+
+// Publisher sends parts and dead letters. It is safe for concurrent use.
+type Publisher struct {
+	parts, dead string
+	producer    Producer
+	now         func() time.Time
+}
+
+// New makes a Publisher that sends by p.
+func New(cfg Config, p Producer) *Publisher {
+	out := &Publisher{parts: TopicParts, dead: TopicDead, producer: p, now: time.Now}
+	if cfg.TopicParts != "" {
+		out.parts = cfg.TopicParts
+	}
+	if cfg.TopicDead != "" {
+		out.dead = cfg.TopicDead
+	}
+	return out
+}
+
+// Publish sends all of r, and returns nil once Kafka has acknowledged it. Parts
+// that fit no message are moved to r.Rejected. After an error some may be in
+// Kafka, and the whole request can be sent again; IsRetryable says whether that
+// can help.
+func (p *Publisher) Publish(ctx context.Context, r *extract.Result) error {
+	messages := pack(r)
+	if len(messages) > 0 {
+		if err := p.producer.Produce(ctx, p.parts, messages...); err != nil {
+			return fmt.Errorf("send parts to topic %s: %w", p.parts, err)
+		}
+	}
+	return p.bury(ctx, r.Rejected)
+}
+
+// IsRetryable says whether sending the same again later can help.
+func IsRetryable(err error) bool { return kafka.IsRetryable(err) }
+
+// pack encodes the parts, and moves those that are too large.
+func pack(r *extract.Result) []kafka.Message {
+	var batcher wire.Batcher
+	for i := range r.Parts {
+		if err := batcher.Add(&r.Parts[i]); errors.Is(err, wire.ErrTooLarge) {
+			r.Refuse(i, err)
+		}
+	}
+	packed := batcher.Messages()
+	messages := make([]kafka.Message, len(packed))
+	for i, value := range packed {
+		messages[i].Value = value
+	}
+	return messages
+}
+
+// bury sends the refused spans to the dead-letter topic, a bounded number at a
+// time.
+func (p *Publisher) bury(ctx context.Context, rejected []extract.Reject) error {
+	at := p.now().UnixNano()
+	for len(rejected) > 0 {
+		var messages []kafka.Message
+		for size := 0; len(rejected) > 0 && size < maxChunk; rejected = rejected[1:] {
+			value := wire.AppendDeadLetter(nil, letter(&rejected[0], at))
+			messages, size = append(messages, kafka.Message{Value: value}), size+len(value)
+		}
+		if err := p.producer.Produce(ctx, p.dead, messages...); err != nil {
+			return fmt.Errorf("send dead letters to topic %s: %w", p.dead, err)
+		}
+	}
+	return nil
+}
+
+func letter(r *extract.Reject, at int64) *wire.DeadLetter {
+	l := &wire.DeadLetter{Reason: r.Reason, Source: wire.SourceOTLP, Adapter: r.Adapter, Index: int64(r.Index), AtNanos: at}
+	l.SetRecord(r.Record())
+	return l
+}
