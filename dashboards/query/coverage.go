@@ -108,14 +108,13 @@ func support(ctx context.Context, conn driver.Conn, w Window, c *report.Coverage
 	}
 	refused := map[string]int64{}
 	var order []string
-	for i := range all {
-		s := &all[i]
-		if s.Estimator != "aipw" || s.Policy != "" || s.Model != "" || s.Tier != "" || s.Size != "" {
-			continue
-		}
+	for _, s := range headlines(all, "aipw") {
 		of := "all links"
 		if s.Link != "" {
 			of = "link " + s.Link
+		}
+		if s.Policy != "" {
+			of += ", policy " + s.Policy
 		}
 		c.Support = append(c.Support, report.Support{Of: of + ": " + s.From + " against " + s.To, Replays: int64(s.Legs),
 			ESS: opt(&s.ESS), LargestWeight: opt(&s.MaxWeight), ParetoK: opt(s.ParetoK)})

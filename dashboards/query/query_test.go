@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -106,6 +107,7 @@ func TestData(t *testing.T) {
 	conn := filled(t)
 	d, err := Data(t.Context(), conn, window)
 	require.NoError(t, err)
+	require.NoError(t, report.Render(io.Discard, d))
 	t.Run("verdicts", func(t *testing.T) { checkVerdicts(t, d.Verdicts) })
 	t.Run("benefit", func(t *testing.T) { checkBenefit(t, d.Benefits) })
 	t.Run("stages", func(t *testing.T) {
@@ -193,6 +195,23 @@ func checkCoverage(t *testing.T, c report.Coverage) {
 	require.Equal(t, int64(39), c.Sampled)
 	require.Len(t, c.Support, 2)
 	require.Equal(t, []report.Count{{Reason: "estimate refused: no control support", N: 1}}, c.Refusals)
+}
+
+// TestVerdictsByPolicy holds that verdicts of single policies are shown where
+// none is of all of them.
+func TestVerdictsByPolicy(t *testing.T) {
+	conn := tables(t)
+	exec(t, conn, `INSERT INTO verdicts (at, window_from, window_until, target, link, policy, pair_from, pair_to, estimator, verdict, estimate, lo, hi, level, n, legs) VALUES
+('2026-12-01 09:06:00', '2026-12-01 09:00:00', '2026-12-01 09:06:00', 'window', 'busy', 'a', 'fetch', 'recompute', 'aipw', 'helps', 0.4, 0.3, 0.5, 0.9, 60, 30),
+('2026-12-01 09:06:00', '2026-12-01 09:00:00', '2026-12-01 09:06:00', 'window', 'busy', 'b', 'fetch', 'recompute', 'aipw', 'hurts', -0.4, -0.5, -0.3, 0.9, 60, 30)`)
+	all, err := Verdicts(t.Context(), conn, window)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, "b", all[0].Policy, "what hurts comes first")
+	require.Nil(t, all[0].Others, "no request says anything of others")
+	estimates, err := Estimates(t.Context(), conn, window)
+	require.NoError(t, err)
+	require.Len(t, estimates, 2)
 }
 
 func TestErrorsSayWhatWasAsked(t *testing.T) {

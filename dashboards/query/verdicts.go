@@ -47,6 +47,26 @@ LIMIT 1 BY policy, model, tier, link, size_bucket, pair_from, pair_to, method`
 	return out, err
 }
 
+// headlines are an estimator's words on all requests of a link, or of all links,
+// by policy only where none is of all policies.
+func headlines(all []said, estimator string) (out []*said) {
+	var byPolicy []*said
+	for i := range all {
+		s := &all[i]
+		switch {
+		case s.Estimator != estimator || s.Model != "" || s.Tier != "" || s.Size != "":
+		case s.Policy != "":
+			byPolicy = append(byPolicy, s)
+		default:
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return byPolicy
+	}
+	return out
+}
+
 // interval is a row's estimate; nil where it has no bounds.
 func (s *said) interval() *report.Interval {
 	mid, low, high := opt(s.Estimate), opt(s.Lo), opt(s.Hi)
@@ -79,11 +99,7 @@ func Verdicts(ctx context.Context, conn driver.Conn, w Window) ([]report.Verdict
 		return nil, err
 	}
 	out := make([]report.Verdict, 0, len(all))
-	for i := range all {
-		s := &all[i]
-		if s.Estimator != "aipw" || s.Policy != "" || s.Model != "" || s.Tier != "" || s.Size != "" {
-			continue
-		}
+	for _, s := range headlines(all, "aipw") {
 		out = append(out, newVerdict(s, others))
 	}
 	order := map[report.State]int{report.Hurting: 0, report.Unknown: 1, report.Even: 2, report.Helping: 3}
@@ -194,12 +210,9 @@ func Estimates(ctx context.Context, conn driver.Conn, w Window) ([]report.Truth,
 	})
 	var out []report.Truth
 	for _, m := range methods {
-		for i := range all {
-			s := &all[i]
-			if s.Estimator == m.key && s.Policy == "" && s.Model == "" && s.Tier == "" && s.Size == "" {
-				t := find(&out, s)
-				t.Methods = append(t.Methods, report.Method{Name: m.name, Estimate: s.point(), Reason: s.Reason})
-			}
+		for _, s := range headlines(all, m.key) {
+			t := find(&out, s)
+			t.Methods = append(t.Methods, report.Method{Name: m.name, Estimate: s.point(), Reason: s.Reason})
 		}
 	}
 	return out, nil
@@ -207,10 +220,18 @@ func Estimates(ctx context.Context, conn driver.Conn, w Window) ([]report.Truth,
 
 func find(all *[]report.Truth, s *said) *report.Truth {
 	for i := range *all {
-		if t := &(*all)[i]; t.Link == s.Link && t.Path == s.From && t.Alternative == s.To {
+		if t := &(*all)[i]; t.Link == linkOf(s) && t.Path == s.From && t.Alternative == s.To {
 			return t
 		}
 	}
-	*all = append(*all, report.Truth{Path: s.From, Alternative: s.To, Link: s.Link, Requests: int64(s.N)})
+	*all = append(*all, report.Truth{Path: s.From, Alternative: s.To, Link: linkOf(s), Requests: int64(s.N)})
 	return &(*all)[len(*all)-1]
+}
+
+// linkOf is the link, and the policy where the word is of one.
+func linkOf(s *said) string {
+	if s.Policy == "" {
+		return s.Link
+	}
+	return s.Link + " (policy " + s.Policy + ")"
 }

@@ -148,6 +148,8 @@ func show(t *testing.T, ctx context.Context, url string, v view) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(v.width, 900), chromedp.Navigate(url)))
+	_, err = chromedp.Run(ctx, chromedp.Evaluate[bool](`document.querySelectorAll('details').forEach(d => d.open = true), true`))
+	require.NoError(t, err)
 	heading, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("h1")))
 	require.NoError(t, err)
 	require.NotEmpty(t, heading)

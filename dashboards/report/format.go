@@ -39,10 +39,10 @@ func coefficient(v float64, unit string) string {
 	if unit == "bytes/s" && v >= 1000 && v < 1e24 {
 		return strings.ReplaceAll(humanize.SIWithDigits(v, 1, "B/s"), " ", nb)
 	}
-	if a := math.Abs(v); a > 0 && (a < 0.001 || a >= 1e7) {
+	if a := math.Abs(v); a > 0 && (a < 1e-4 || a >= 1e7) {
 		return minus(power(v))
 	}
-	return minus(zeros(strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(math.Max(math.Abs(v), 1e-3))))), 64)))
+	return minus(zeros(strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(math.Max(math.Abs(v), 1e-4))))), 64)))
 }
 
 // plural is a count with its noun: "1 replay", "214 replays".

@@ -50,7 +50,16 @@ func TestGolden(t *testing.T) {
 
 // pages are the data that every check of a page runs on.
 func pages() map[string]Data {
-	return map[string]Data{"sample": sample(), "empty": {}, "unknown": unknowns(), "huge": huge(), "hostile": hostile()}
+	return map[string]Data{"sample": sample(), "empty": {}, "unknown": unknowns(), "huge": huge(), "hostile": hostile(), "many": many()}
+}
+
+// many has more side questions than a page shows at once.
+func many() Data {
+	d := sample()
+	for range 7 {
+		d.Verdicts = append(d.Verdicts, Verdict{Link: "side", Path: "route", Alternative: "fetch", Own: ci(-0.1, -0.3, 0.1, 40), Requests: 5})
+	}
+	return d
 }
 
 // unknowns is a window of which nothing is known but that it is there.

@@ -22,14 +22,18 @@ func Text(d Data) string {
 	if d.Simulated {
 		b.WriteString(fold("", "Simulated: these are not measurements of a real fleet.") + "\n")
 	}
-	for i := range d.Verdicts {
-		v := &d.Verdicts[i]
+	first, more := split(d.Verdicts)
+	for i := range first {
+		v := &first[i]
 		b.WriteString(symbols[v.Shown()] + " " + v.Word() + "\n")
 		b.WriteString(fold("  ", v.Say()))
 		b.WriteString(fold("  ", "To do: "+v.Do()) + "\n")
 	}
-	if len(d.Verdicts) > 0 {
-		b.WriteString(verdictTable(d.Verdicts) + "\n")
+	if len(more) > 0 {
+		b.WriteString(fold("", "? "+plural(int64(len(more)), "more comparison")+" are unknown; the report says why.") + "\n")
+	}
+	if len(first) > 0 {
+		b.WriteString(verdictTable(first) + "\n")
 	}
 	b.WriteString(fold("", coverageLine(d.Coverage)))
 	return b.String()

@@ -167,6 +167,23 @@ func (v *Verdict) Do() string {
 	return "Do not change anything because of this. A longer window or a larger replay budget makes an answer more likely."
 }
 
+// split parts verdicts that a reader needs at once from those that are unknown
+// and not of the headline pair, where there are more than two of these.
+func split(all []Verdict) (first, more []Verdict) {
+	for i := range all {
+		v := &all[i]
+		if v.Shown() != Unknown || (v.Path == "fetch" && v.Alternative == "recompute") {
+			first = append(first, *v)
+		} else {
+			more = append(more, *v)
+		}
+	}
+	if len(more) <= 2 {
+		return all, nil
+	}
+	return first, more
+}
+
 // Word is the state in capitals, as it is shown.
 func (v *Verdict) Word() string { return strings.ToUpper(string(v.Shown())) }
 

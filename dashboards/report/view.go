@@ -9,6 +9,7 @@ type page struct {
 	Window  string
 	Glance  []glance
 	Cards   []card
+	More    []card // unknown, and not the headline
 	Groups  []group
 	Bars    bars
 	Truth   truthView
@@ -45,8 +46,12 @@ func newPage(d Data) page {
 		p.Heading = "KV reuse: did it help?"
 	}
 	p.Glance = glances(d)
-	for i := range d.Verdicts {
-		p.Cards = append(p.Cards, newCard(&d.Verdicts[i]))
+	first, more := split(d.Verdicts)
+	for i := range first {
+		p.Cards = append(p.Cards, newCard(&first[i]))
+	}
+	for i := range more {
+		p.More = append(p.More, newCard(&more[i]))
 	}
 	p.Groups = newGroups(d.Benefits)
 	p.Bars = newBars(d.Stages)

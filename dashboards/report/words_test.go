@@ -146,3 +146,16 @@ func TestTextHoldsNoEscapesAndFits(t *testing.T) {
 		require.LessOrEqual(t, len([]rune(line)), 80, line)
 	}
 }
+
+func TestUnknownSideQuestionsAreFolded(t *testing.T) {
+	d := many()
+	text := render(t, d)
+	require.Contains(t, text, "8 more comparisons are unknown")
+	require.Equal(t, 12, strings.Count(text, `<article class="card`), "folded is not left out")
+	require.Contains(t, Text(d), "8 more comparisons are unknown")
+	headline := Data{Verdicts: make([]Verdict, 5)}
+	for i := range headline.Verdicts {
+		headline.Verdicts[i] = Verdict{Path: "fetch", Alternative: "recompute"}
+	}
+	require.NotContains(t, render(t, headline), "more comparisons", "the headline is never folded")
+}
