@@ -90,6 +90,9 @@ func Classify(err error) *Error {
 		if advice, ok := permanent[code]; ok {
 			return &Error{Class: Permanent, Err: err, Text: fmt.Sprintf("Kafka: %s (%s)", advice, code.Title())}
 		}
+		if code == kafkago.Unknown {
+			return &Error{Class: Retryable, Err: err, Text: "Kafka could not write (UNKNOWN): see its log; its disk may be full"}
+		}
 		return &Error{Class: Retryable, Err: err, Text: fmt.Sprintf("Kafka: %s (code %d)", code.Title(), int(code))}
 	}
 	return classifyTransport(err)
