@@ -127,7 +127,7 @@ func newVerdict(s *said, others []external) report.Verdict {
 	if n, mean := meanOf(others, s.scope); n > 0 {
 		v.Others = &report.Interval{Value: mean, N: n}
 		if v.Own != nil {
-			v.Net = &report.Interval{Value: v.Own.Value + mean, N: v.Own.N}
+			v.Net = &report.Interval{Value: v.Own.Value + mean}
 		}
 	}
 	return v

@@ -42,7 +42,7 @@ type Interval struct {
 	Low   float64 `json:"low_seconds"`
 	High  float64 `json:"high_seconds"`
 	Level float64 `json:"level"`
-	N     int64   `json:"n"` // what it is estimated from: replays, blocks or pairs, as the field says
+	N     int64   `json:"n"` // what it is estimated from: replays, requests or pairs, as the field says; 0: not said
 }
 
 // Known says that there is a finite estimate; an interval with an infinite or

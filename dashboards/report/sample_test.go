@@ -25,7 +25,7 @@ func sample() Data {
 
 func sampleVerdicts() []Verdict {
 	return []Verdict{
-		{Link: "busy", Path: "fetch", Alternative: "recompute", State: Hurting, Own: ci(-0.412, -0.47, -0.35, 214), Others: prediction(-0.03), Net: prediction(-0.442), Requests: 5012, Replays: 214},
+		{Link: "busy", Path: "fetch", Alternative: "recompute", State: Hurting, Own: ci(-0.412, -0.47, -0.35, 214), Others: &Interval{Value: -0.03, N: 5012}, Net: prediction(-0.442), Requests: 5012, Replays: 214},
 		{Link: "calm", Path: "fetch", Alternative: "recompute", State: Helping, Own: ci(0.187, 0.161, 0.213, 198), Others: prediction(0.004), Net: prediction(0.191), Requests: 4410, Replays: 198},
 		{Link: "busy", Path: "recompute", Alternative: "fetch", State: Even, Own: ci(0.0004, -0.0021, 0.0029, 640), Requests: 2108, Replays: 640},
 		{Link: "calm", Path: "route", Alternative: "recompute", State: Unknown, Requests: 61, Replays: 3, Reason: "3 legs came back, and an interval needs 20"},

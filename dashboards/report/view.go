@@ -123,6 +123,9 @@ func newEffect(s scale, i *Interval, name, how string) effect {
 		e.Text, e.Bounds = signed(i.Value), bounds(i)
 		if !i.HasInterval() {
 			e.Bounds = "prediction, no interval"
+			if i.N > 0 {
+				e.Bounds += "; " + plural(i.N, "request")
+			}
 		}
 	}
 	return e
@@ -196,7 +199,7 @@ func newBenefitRow(s scale, b *Benefit) benefitRow {
 		r.Replays = plural(b.Measured.N, "replay")
 	}
 	if b.Predicted.Known() {
-		r.Predicted, r.PredictedBounds = signed(b.Predicted.Value), bounds(b.Predicted)
+		r.Predicted, r.PredictedBounds = signed(b.Predicted.Value), bounds(b.Predicted)+"; "+plural(b.Predicted.N, "prediction")
 	}
 	return r
 }
