@@ -18,7 +18,8 @@ CREATE TABLE IF NOT EXISTS estimates
     revision      Int64,                                  -- of the coefficients behind the predictions
     plan          LowCardinality(String),
 
-    n        UInt64,                                      -- decisions of path a in the block
+    n        UInt64,                                      -- decisions of path a in the block that the sums are of
+    unknown  UInt64,                                      -- further ones, of which nothing can be said: never count them as 0
     legs     UInt64,                                      -- rejected legs of path b that came back
     planned  UInt64,                                      -- that were drawn
     controls UInt64,                                      -- control legs behind the correction of b
