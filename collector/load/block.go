@@ -47,13 +47,15 @@ type column struct {
 // table's: the rest is filled in by the table's defaults.
 type block struct {
 	table   string
+	shape   shape
+	days    map[int64]struct{} // that its rows are of
 	columns []column
 	rows    int
 	buf     proto.Buffer
 }
 
 func newBlock(table string, columns ...[]column) *block {
-	b := &block{table: table}
+	b := &block{table: table, days: map[int64]struct{}{}}
 	for _, c := range columns {
 		b.columns = append(b.columns, c...)
 	}
@@ -72,6 +74,7 @@ func (b *block) reset() {
 		c.data.(proto.Resettable).Reset()
 	}
 	b.rows = 0
+	clear(b.days)
 }
 
 // insert is the statement that goes before the encoded block.

@@ -32,31 +32,38 @@ func newShape(s shape) *block {
 	}
 }
 
-// blocks collects rows into one block a shape and day: the tables have a
-// partition a day, and ClickHouse refuses an insert into more than 100.
+// daysABlock is how many days the rows of a block are of at most: the tables
+// have a partition a day, and ClickHouse refuses an insert into more than 100.
+const daysABlock = 90
+
+// blocks collects rows into blocks that can be inserted.
 type blocks struct {
-	open  map[blockKey]*block
-	order []blockKey
-	free  [shapes][]*block
+	filled []*block         // in the order in which they were begun
+	open   [shapes]*block   // the last of each shape
+	free   [shapes][]*block // empty, to be used again
 }
 
-type blockKey struct {
-	shape shape
-	day   int64
-}
+func newBlocks() *blocks { return &blocks{} }
 
-func newBlocks() *blocks { return &blocks{open: map[blockKey]*block{}} }
-
-// add puts a row whose partition is that of the instant into its block.
+// add puts a row whose partition is that of the instant into a block.
 func (b *blocks) add(s shape, nanos int64, r *row) {
-	key := blockKey{s, dayNumber(nanos)}
-	to := b.open[key]
-	if to == nil {
+	day, to := dayNumber(nanos), b.open[s]
+	if to == nil || !to.holds(day) {
 		to = b.take(s)
-		b.open[key] = to
-		b.order = append(b.order, key)
+		b.open[s] = to
+		b.filled = append(b.filled, to)
+		to.holds(day)
 	}
 	to.add(r)
+}
+
+// holds says whether the block may have rows of the day, and notes that it has.
+func (b *block) holds(day int64) bool {
+	if _, ok := b.days[day]; !ok && len(b.days) == daysABlock {
+		return false
+	}
+	b.days[day] = struct{}{}
+	return true
 }
 
 func (b *blocks) take(s shape) *block {
@@ -65,20 +72,20 @@ func (b *blocks) take(s shape) *block {
 		b.free[s] = b.free[s][:n-1]
 		return to
 	}
-	return newShape(s)
+	to := newShape(s)
+	to.shape = s
+	return to
 }
 
-// reset empties all blocks and keeps a few for the next round.
+// reset empties all blocks and keeps one of each shape for the next round.
 func (b *blocks) reset() {
-	const kept = 4
-	for key, used := range b.open {
-		used.reset()
-		if len(b.free[key.shape]) < kept {
-			b.free[key.shape] = append(b.free[key.shape], used)
+	for _, used := range b.filled {
+		if len(b.free[used.shape]) == 0 {
+			used.reset()
+			b.free[used.shape] = append(b.free[used.shape], used)
 		}
 	}
-	clear(b.open)
-	b.order = b.order[:0]
+	b.filled, b.open = b.filled[:0], [shapes]*block{}
 }
 
 const nanosADay = int64(24 * time.Hour)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
@@ -135,7 +137,7 @@ func tokens(b *strings.Builder, n schema.Count, name string) {
 
 func size(b *strings.Builder, n schema.Count) {
 	if n.OK {
-		fmt.Fprintf(b, ", %.3g MB", float64(n.V)/1e6)
+		b.WriteString(", " + humanize.Bytes(uint64(max(0, n.V))))
 	}
 }
 

@@ -223,8 +223,8 @@ func (l *Loader) round(ctx context.Context) error {
 
 // insert sends all blocks, each until it is in.
 func (l *Loader) insert(ctx context.Context, b *blocks) error {
-	for _, key := range b.order {
-		err := l.again(ctx, "insert", clickhouse.IsRetryable, func(ctx context.Context) error { return l.store.insert(ctx, b.open[key]) })
+	for _, full := range b.filled {
+		err := l.again(ctx, "insert", clickhouse.IsRetryable, func(ctx context.Context) error { return l.store.insert(ctx, full) })
 		if err != nil {
 			return err
 		}
