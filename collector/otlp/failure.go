@@ -10,6 +10,8 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
 )
 
 // kind is a class of answer to a request that is not accepted, and what each
@@ -63,7 +65,7 @@ func unsent(ctx context.Context, err error) *failure {
 	switch {
 	case ctx.Err() != nil:
 		return failed(kindCanceled, "the sender went away before Kafka answered: %v", err)
-	case retryable(err):
+	case kafka.IsRetryable(err):
 		return failed(kindLater, "%v", err)
 	}
 	return failed(kindInternal, "%v", err)

@@ -108,6 +108,7 @@ func TestGRPCOtherServices(t *testing.T) {
 
 // A stream that is opened and never sends its message is ended.
 func TestGRPCSlowSender(t *testing.T) {
+	t.Parallel()
 	cfg := local()
 	cfg.ReadTimeout = time.Second
 	r := start(t, cfg, new(fake))

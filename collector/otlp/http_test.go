@@ -199,6 +199,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // A sender that drips its request is cut off, and does not hold up others.
 func TestSlowSender(t *testing.T) {
+	t.Parallel()
 	cfg := local()
 	cfg.ReadTimeout = time.Second
 	r := start(t, cfg, new(fake))

@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/kvwhatif/kvwhatif/collector/extract"
-	"github.com/kvwhatif/kvwhatif/internal/kafka"
 )
 
 // Publisher makes a request safe: it returns nil once all of it is acknowledged.
@@ -152,7 +151,3 @@ func (r *Receiver) Shutdown(ctx context.Context) error {
 	r.serving.Wait()
 	return err
 }
-
-// retryable says whether a sender should try again after this error of a
-// Publisher.
-func retryable(err error) bool { return kafka.IsRetryable(err) }

@@ -56,9 +56,9 @@ func New(cfg Config, p Producer) *Publisher {
 }
 
 // Publish sends all of r, and returns nil once Kafka has acknowledged it. Parts
-// that fit no message are moved to r.Rejected. After an error some may be in
-// Kafka, and the whole request can be sent again; IsRetryable says whether that
-// can help.
+// that fit no message are added to r.Rejected. After an error some of it may be
+// in Kafka, and the whole request can be sent again; kafka.IsRetryable says
+// whether that can help.
 func (p *Publisher) Publish(ctx context.Context, r *extract.Result) error {
 	messages := pack(r)
 	if len(messages) > 0 {
@@ -68,9 +68,6 @@ func (p *Publisher) Publish(ctx context.Context, r *extract.Result) error {
 	}
 	return p.bury(ctx, r.Rejected)
 }
-
-// IsRetryable says whether sending the same again later can help.
-func IsRetryable(err error) bool { return kafka.IsRetryable(err) }
 
 // pack encodes the parts, and moves those that are too large.
 func pack(r *extract.Result) []kafka.Message {
