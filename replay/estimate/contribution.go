@@ -43,9 +43,7 @@ type ledger struct {
 func newLedger(ix *index) *ledger {
 	l := &ledger{byKey: map[contributionKey]*Contribution{}}
 	for _, r := range ix.requests {
-		if r.Path != schema.PathNone {
-			l.at(r.Decision).Unknown++
-		}
+		l.at(r.Decision).Unknown++
 	}
 	return l
 }

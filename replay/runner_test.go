@@ -1,0 +1,236 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvwhatif/kvwhatif/replay/budget"
+	"github.com/kvwhatif/kvwhatif/replay/estimate"
+	"github.com/kvwhatif/kvwhatif/replay/execute"
+	"github.com/kvwhatif/kvwhatif/replay/execute/executetest"
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// TestLockstep drives Offer and Finish as a simulation does, and hands what came
+// of it to the estimator: with legs that the model carries exactly, the estimate
+// is that of the model.
+func TestLockstep(t *testing.T) {
+	parts, out := decisions(4000), &sink{}
+	r, ex := newRunner(t, NewMemoryStore(), out, nil), &executetest.Fake{}
+	for at := 0; at < len(parts); at += 500 {
+		now := parts[at].StartNanos
+		legs, err := r.Offer(now, parts[at:at+500])
+		require.NoError(t, err)
+		for _, l := range legs {
+			result, err := ex.Run(t.Context(), l)
+			require.NoError(t, r.Finish(t.Context(), now, l, result, err))
+		}
+	}
+	s := r.Stats()
+	assert.Equal(t, int64(4000), s.Decisions)
+	assert.Equal(t, s.Drawn, s.Executed)
+	assert.Equal(t, s.Executed, s.Emitted)
+	for _, c := range s.BySize {
+		assert.Equal(t, 1.0, c.Completed())
+	}
+
+	var in estimate.Input
+	for i, p := range parts {
+		in.Decisions = append(in.Decisions, DecisionOf(r.plan, p, int64(i/200)))
+	}
+	for i := range out.parts {
+		l, err := LegOf(&out.parts[i])
+		require.NoError(t, err)
+		in.Legs = append(in.Legs, l)
+	}
+	report := estimate.Estimate(in, estimate.Options{})
+	v := report.Verdict
+	require.True(t, v.Pair.Known, v.Why)
+	want := 0.0
+	for _, d := range in.Decisions {
+		if d.Path == schema.PathFetch {
+			want += (d.Model[schema.PathRecompute] - d.Y) / float64(v.Pair.N)
+		}
+	}
+	assert.Equal(t, 3000, v.Pair.N)
+	assert.InDelta(t, want, v.Pair.Theta, 4*v.Pair.Window.SE, "%+v", v.Pair)
+	assert.Less(t, v.Pair.Naive, v.Pair.Theta-0.05, "a quiet replay looks faster than it was")
+	assert.Zero(t, report.UnjoinedLegs+report.UnusableLegs+report.RepeatedLegs)
+}
+
+func TestOfferIsDeterministicAndNeverRepeats(t *testing.T) {
+	parts := decisions(300)
+	a, b := newRunner(t, NewMemoryStore(), &sink{}, nil), newRunner(t, NewMemoryStore(), &sink{}, nil)
+	first, err := a.Offer(start, parts)
+	require.NoError(t, err)
+	second, err := b.Offer(start, parts)
+	require.NoError(t, err)
+	require.NotEmpty(t, first)
+	assert.Empty(t, cmp.Diff(first, second, cmpopts.EquateNaNs()))
+	again, err := a.Offer(start, append(parts, parts...))
+	require.NoError(t, err)
+	assert.Empty(t, again)
+	assert.Equal(t, 2*int64(len(first)), a.Stats().Again)
+}
+
+func TestTheLegSaysWhatToRun(t *testing.T) {
+	r := newRunner(t, NewMemoryStore(), &sink{}, func(c *Config) { c.Plan = testPlan(t, 1) })
+	part := decisions(1)[0]
+	legs, err := r.Offer(start, []*schema.Part{part, {Kind: schema.KindEngine}})
+	require.NoError(t, err)
+	require.Len(t, legs, 2)
+	rejected, control := legs[0], legs[1]
+	assert.Equal(t, []any{schema.LegRejected, schema.PathRecompute, 1, ""}, []any{rejected.Kind, rejected.Path, rejected.CandidateIndex, rejected.Link})
+	assert.Equal(t, []any{schema.LegControl, schema.PathFetch, 0, "fabric"}, []any{control.Kind, control.Path, control.CandidateIndex, control.Link})
+	assert.NotEqual(t, rejected.Salt, control.Salt)
+	assert.NotEqual(t, rejected.ID, control.ID)
+	assert.Equal(t, part.Decision.PrefixBlocks, control.PrefixBlocks)
+	assert.InDelta(t, part.Decision.Candidates[0].TTFT, control.ModelDecision, 1e-12)
+	assert.InDelta(t, part.Decision.Candidates[1].TTFT, rejected.ModelDecision, 1e-12)
+
+	result := execute.Result{StartNanos: start, EndNanos: start + 1, Observed: schema.Observed{TTFT: schema.Some(0.1)},
+		State: execute.State{GPUQueue: 0.5, Flows: 2}, Cost: execute.Cost{GPUSeconds: 0.3, Bytes: 7}}
+	p := partOf(&rejected, &result)
+	assert.Equal(t, schema.ReplayRequestIDPrefix+rejected.ID, p.RequestID)
+	assert.Equal(t, []any{part.Trace, part.Span}, []any{p.Replay.Of, p.Replay.OfSpan})
+	assert.InDelta(t, 0.5+part.Decision.Candidates[1].Recompute, p.Replay.ModelReplay.V, 1e-12, "m_b at the replay's load, by the same formula")
+	assert.Equal(t, schema.Some(0.3), p.Replay.CostGPU)
+	assert.Equal(t, schema.Some[int64](2), p.Replay.ReplayFlows)
+	result.ModelReplay = schema.Some(0.7)
+	assert.Equal(t, 0.7, partOf(&rejected, &result).Replay.ModelReplay.V, "an executor that knows better")
+	assert.Equal(t, p.Trace, partOf(&rejected, &result).Trace, "emitted twice, it is one span")
+}
+
+func TestWhatDoesNotRunIsCounted(t *testing.T) {
+	kill := filepath.Join(t.TempDir(), "stop")
+	cases := map[string]struct {
+		change func(*Config)
+		now    int64
+		why    string
+	}{
+		"over budget": {func(c *Config) { c.Limits.GPURate, c.Limits.Share = 0, 0 }, start, "over budget"},
+		"too late":    {func(c *Config) { c.Limits.MaxAgeNanos = 1e9 }, start + 1e12, "past its deadline"},
+		"killed":      {func(c *Config) { c.KillFile = kill }, start, "killed"},
+	}
+	require.NoError(t, os.WriteFile(kill, nil, 0o600))
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(t, NewMemoryStore(), &sink{}, c.change)
+			legs, err := r.Offer(c.now, decisions(100))
+			require.NoError(t, err)
+			s := r.Stats()
+			assert.Empty(t, legs)
+			assert.Equal(t, map[string]int64{c.why: s.Drawn}, s.Dropped)
+			assert.Positive(t, s.Drawn)
+			for _, tally := range s.Completion {
+				assert.Zero(t, tally.Completed())
+			}
+			require.NoError(t, r.Flush(t.Context(), c.now))
+			again, err := r.Offer(c.now, decisions(100))
+			require.NoError(t, err)
+			assert.Empty(t, again, "a leg that was given up stays so: its draw was spent")
+		})
+	}
+}
+
+func TestFailuresAreDroppedByReasonAndRefunded(t *testing.T) {
+	r := newRunner(t, NewMemoryStore(), &sink{}, nil)
+	legs, err := r.Offer(start, decisions(300))
+	require.NoError(t, err)
+	require.Greater(t, len(legs), 4)
+	for i, runErr := range []error{errors.New("x"), execute.ErrRefused, execute.ErrUnavailable, nil} {
+		require.NoError(t, r.Finish(t.Context(), start, legs[i], execute.Result{}, runErr))
+	}
+	s := r.Stats()
+	assert.Equal(t, map[string]int64{"failed": 2, "refused by the executor": 1, "the executor was not available": 1}, s.Dropped,
+		"a result without a TTFT is a failure")
+	var charged float64
+	for _, l := range legs[4:] {
+		charged += l.Estimate().GPUSeconds
+	}
+	assert.InDelta(t, charged, s.Legs.GPUSeconds, 1e-9)
+}
+
+func TestCostsAboveTheEstimateAreCharged(t *testing.T) {
+	r := newRunner(t, NewMemoryStore(), &sink{}, func(c *Config) {
+		c.Limits = budget.Limits{GPURate: 1, GPUBurst: 100, ByteRate: 1e12, ByteBurst: 1e12}
+	})
+	legs, err := r.Offer(start, decisions(300))
+	require.NoError(t, err)
+	require.NotEmpty(t, legs)
+	before := r.Stats().Legs.GPUSeconds
+	result := execute.Result{StartNanos: 1, EndNanos: 2, Observed: schema.Observed{TTFT: schema.Some(1.0)}, Cost: execute.Cost{GPUSeconds: 50}}
+	require.NoError(t, r.Finish(t.Context(), start, legs[0], result, nil))
+	assert.InDelta(t, before+50-legs[0].Estimate().GPUSeconds, r.Stats().Legs.GPUSeconds, 1e-9)
+}
+
+func TestAResultThatIsNotAcceptedWaits(t *testing.T) {
+	out := &sink{fail: true}
+	r := newRunner(t, NewMemoryStore(), out, nil)
+	legs, err := r.Offer(start, decisions(100))
+	require.NoError(t, err)
+	result := execute.Result{StartNanos: 1, EndNanos: 2, Observed: schema.Observed{TTFT: schema.Some(1.0)}}
+	err = r.Finish(t.Context(), start, legs[0], result, nil)
+	assert.ErrorIs(t, err, ErrNotEmitted)
+	assert.ErrorIs(t, err, errAway)
+	assert.ErrorIs(t, r.Flush(t.Context(), start), ErrNotEmitted)
+	out.setFail(false)
+	require.NoError(t, r.Flush(t.Context(), start))
+	require.NoError(t, r.Flush(t.Context(), start))
+	assert.Len(t, out.parts, 1)
+	assert.Equal(t, int64(1), r.Stats().Emitted)
+}
+
+func TestKillSwitch(t *testing.T) {
+	r := newRunner(t, NewMemoryStore(), &sink{}, nil)
+	h := r.KillHandler()
+	do := func(method, url string) string {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequest(method, url, nil))
+		return rec.Body.String()
+	}
+	assert.JSONEq(t, `{"killed":""}`, do("GET", KillPath))
+	assert.JSONEq(t, `{"killed":"noisy"}`, do("PUT", KillPath+"?why=noisy"))
+	legs, err := r.Offer(start, decisions(50))
+	require.NoError(t, err)
+	assert.Empty(t, legs)
+	assert.Equal(t, "noisy", r.Stats().Killed)
+	assert.JSONEq(t, `{"killed":""}`, do("DELETE", KillPath))
+	assert.JSONEq(t, `{"killed":"killed"}`, do("PUT", KillPath))
+}
+
+func TestPreview(t *testing.T) {
+	parts := append(decisions(1000), &schema.Part{Kind: schema.KindContract}, &schema.Part{Kind: schema.KindTransfer})
+	r := newRunner(t, NewMemoryStore(), &sink{}, nil)
+	p := PreviewOf(r.plan, parts)
+	legs, err := r.Offer(start, parts)
+	require.NoError(t, err)
+	var rejected, control int
+	var gpu float64
+	for _, e := range p.Strata {
+		rejected, control, gpu = rejected+e.Rejected, control+e.Control, gpu+e.Cost.GPUSeconds
+	}
+	assert.Equal(t, len(legs), rejected+control, "what it says is what runs")
+	assert.InDelta(t, p.Legs.GPUSeconds, gpu, 1e-9)
+	assert.InDelta(t, r.Stats().Legs.GPUSeconds, gpu, 1e-9)
+	assert.Equal(t, []any{1001, map[string]int{"no chosen path": 1}}, []any{p.Decisions, p.Ineligible})
+	assert.Positive(t, p.GPUShare())
+	assert.Positive(t, p.ByteShare())
+	assert.Zero(t, (&Preview{}).GPUShare())
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := New(Config{}, NewMemoryStore())
+	assert.ErrorContains(t, err, "required")
+	_, err = New(Config{Plan: testPlan(t, 1), Emit: func(context.Context, schema.Part) error { return nil }}, NewMemoryStore())
+	assert.ErrorContains(t, err, "bursts")
+}
