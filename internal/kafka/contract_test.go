@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/internal/kafka/kafkatest"
@@ -72,7 +74,9 @@ func TestProduceFetchCommit(t *testing.T) {
 				require.NoError(t, w.Produce(t.Context(), topic, messages(i*25, 25)...))
 			}
 			checkSpread(t, cluster, topic, 100, 3)
+			checkLag(t, cluster, topic, 100)
 			first := fetch(t, cluster, topic, 60, true)
+			checkLag(t, cluster, topic, 40)
 			rest := fetch(t, cluster, topic, 40, false)
 			again := fetch(t, cluster, topic, 40, true)
 			require.Equal(t, rest, again, "what was not committed comes again")
@@ -99,6 +103,55 @@ func checkSpread(t *testing.T, cluster kafka.Cluster, topic string, total, parti
 		sum += end
 	}
 	require.EqualValues(t, total, sum)
+}
+
+func checkLag(t *testing.T, cluster kafka.Cluster, topic string, want int64) {
+	t.Helper()
+	lag, err := kafka.Lag(t.Context(), cluster, "group-of-"+topic, topic)
+	require.NoError(t, err)
+	sum := int64(0)
+	for _, n := range lag {
+		sum += n
+	}
+	require.Equal(t, want, sum)
+}
+
+// What retention deletes before it is read is reported, whether the reader was
+// away or there.
+func TestReaderReportsWhatWasDeleted(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 1)
+			require.NoError(t, writer(t, cluster).Produce(t.Context(), topic, messages(0, 100)...))
+			fetch(t, cluster, topic, 10, true)
+			deleteBefore(t, cluster, topic, 50)
+			var gaps []kafka.Gap
+			r, err := kafka.NewReader(kafka.ReaderConfig{
+				Cluster: cluster, Topic: topic, Group: "group-of-" + topic, OnGap: func(g kafka.Gap) { gaps = append(gaps, g) },
+			})
+			require.NoError(t, err)
+			defer r.Close()
+			m, err := r.Fetch(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 50, m.Offset)
+			require.Equal(t, []kafka.Gap{{Topic: topic, Partition: 0, From: 10, To: 50}}, gaps)
+		})
+	}
+}
+
+// deleteBefore does at once what retention does in time.
+func deleteBefore(t *testing.T, cluster kafka.Cluster, topic string, offset int64) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Brokers...))
+	require.NoError(t, err)
+	defer client.Close()
+	request := kmsg.NewPtrDeleteRecordsRequest()
+	request.TimeoutMillis = 10_000
+	request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: topic, Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
+	response, err := request.RequestWith(t.Context(), client)
+	require.NoError(t, err)
+	require.Zero(t, response.Topics[0].Partitions[0].ErrorCode)
 }
 
 // fetch reads n messages as a member of the group, and commits them if told.

@@ -155,6 +155,7 @@ func TestEmbeddedKeepsMessagesOverKill(t *testing.T) {
 	broker := embedded(t, dir, addr)
 	require.Equal(t, addr, broker.Addr())
 	checkSpread(t, broker.Cluster(), topic, 500, 2)
+	checkLag(t, broker.Cluster(), topic, 300)
 	for m := range fetch(t, broker.Cluster(), topic, 300, true) {
 		require.NotContains(t, first, m)
 	}

@@ -2,14 +2,16 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
 
 // EndOffsets returns, by partition, the offset that the next message will get.
-// What a reader has not read yet is the difference to what it read, which is
-// how lag is told on every broker.
+// Lag tells how far a group is behind it.
 func EndOffsets(ctx context.Context, cluster Cluster, topic string) (map[int]int64, error) {
 	_, last, err := Offsets(ctx, cluster, topic)
 	return last, err
@@ -46,4 +48,69 @@ func Offsets(ctx context.Context, cluster Cluster, topic string) (first, last ma
 		first[p.Partition], last[p.Partition] = p.FirstOffset, p.LastOffset
 	}
 	return first, last, nil
+}
+
+// Committed returns, by partition, the offset that a group will read next, -1
+// where it has committed none.
+func Committed(ctx context.Context, cluster Cluster, group, topic string) (map[int]int64, error) {
+	client, release, err := cluster.client()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	have, err := describeTopics(ctx, client, []TopicSpec{{Name: topic}})
+	if err != nil {
+		return nil, err
+	}
+	out := map[int]int64{}
+	for _, p := range have[topic].Partitions {
+		out[p.ID] = -1
+	}
+	response, err := fetchOffsets(ctx, client, group, topic, slices.Collect(maps.Keys(out)))
+	if errors.Is(err, kafkago.GroupIdNotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask Kafka for the offsets of group %s: %w", group, Classify(err))
+	}
+	for _, p := range response.Topics[topic] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("ask Kafka for the offset of group %s on %s/%d: %w", group, topic, p.Partition, Classify(p.Error))
+		}
+		out[p.Partition] = p.CommittedOffset
+	}
+	return out, nil
+}
+
+// fetchOffsets asks again while the group's coordinator is starting.
+func fetchOffsets(ctx context.Context, client *kafkago.Client, group, topic string, partitions []int) (*kafkago.OffsetFetchResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	for {
+		response, err := client.OffsetFetch(ctx, &kafkago.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: partitions}})
+		if err == nil {
+			err = response.Error
+		}
+		if err == nil || !coordinatorAway(err) || !pause(ctx, commitRetry) {
+			return response, err
+		}
+	}
+}
+
+// Lag returns, by partition, how many messages that are kept a group has not
+// committed.
+func Lag(ctx context.Context, cluster Cluster, group, topic string) (map[int]int64, error) {
+	committed, err := Committed(ctx, cluster, group, topic)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := Offsets(ctx, cluster, topic)
+	if err != nil {
+		return nil, err
+	}
+	lag := map[int]int64{}
+	for p, end := range last {
+		lag[p] = max(0, end-max(first[p], committed[p]))
+	}
+	return lag, nil
 }

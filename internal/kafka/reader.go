@@ -103,7 +103,10 @@ func (r *Reader) Fetch(ctx context.Context) (Message, error) {
 func (r *Reader) noteGap(ctx context.Context, m Message) {
 	expected, known := r.next[m.Partition]
 	r.next[m.Partition] = m.Offset + 1
-	if !known || m.Offset <= expected {
+	if !known {
+		expected = r.committed(ctx, m.Partition)
+	}
+	if expected < 0 || m.Offset <= expected {
 		return
 	}
 	first, _, err := Offsets(ctx, r.cfg.Cluster, m.Topic)
@@ -116,6 +119,19 @@ func (r *Reader) noteGap(ctx context.Context, m Message) {
 	if r.cfg.OnGap != nil {
 		r.cfg.OnGap(gap)
 	}
+}
+
+// committed is where the group was before this reader's first message of a
+// partition, -1 where that cannot be told.
+func (r *Reader) committed(ctx context.Context, partition int) int64 {
+	offsets, err := Committed(ctx, r.cfg.Cluster, r.cfg.Group, r.cfg.Topic)
+	if err != nil {
+		return -1
+	}
+	if offset, ok := offsets[partition]; ok {
+		return offset
+	}
+	return -1
 }
 
 // Commit tells the group that these messages, and all before them in their
