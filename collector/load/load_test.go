@@ -252,3 +252,43 @@ round(sum(sum_ttft), 4), round(sum(sum_prefill), 4), sum(sum_bytes), sum(sum_mov
 FROM ` + currentSlices + ` GROUP BY minute ORDER BY minute`)
 	require.Equal(w.t, want, got)
 }
+
+func TestHistogramGivesPercentiles(t *testing.T) {
+	w := newWorld(t)
+	parts := []*schema.Part{}
+	for i := range uint64(2000) {
+		p := contract(i, 0)
+		p.Observed.TTFT.V = math.Exp(float64(i)/300) / 1000 // 1 ms to 785 ms
+		parts = append(parts, p)
+	}
+	for i, ttft := range []float64{-1, 0, 1e-9, 70, 1e6} {
+		p := contract(uint64(3000+i), time.Minute)
+		p.Observed.TTFT.V = ttft
+		parts = append(parts, p)
+	}
+	w.topic.publish(0, parts...)
+	w.loaded()
+	const percentile = `WITH sumForEach(ttft_hist) AS h, arrayCumSum(h) AS c
+SELECT 0.001 * pow(2, (arrayFirstIndex(x -> x >= 0.95 * c[-1], c) - 1) / 8) FROM slices_between(from = toDateTime(%d), until = toDateTime(%d))`
+	got := w.number(fmt.Sprintf(percentile, base.Unix(), base.Unix()+60))
+	exact := math.Exp(0.95*2000/300) / 1000
+	require.InEpsilon(t, exact, got, 0.095)
+	require.Equal(t, "3\t2\n", w.lines(fmt.Sprintf("SELECT sum(ttft_hist[1]), sum(ttft_hist[129]) FROM slices WHERE minute = %d", base.Unix()+60)))
+}
+
+func TestWorstDecisions(t *testing.T) {
+	w := newWorld(t)
+	w.cfg.Worst = 3
+	for i := range uint64(30) {
+		p := contract(i, time.Duration(i%2)*time.Minute)
+		p.Decision.Candidates[0].TTFT = p.Observed.TTFT.V + 0.01*float64(i%3) // predictions are close
+		w.topic.publish(0, p)
+	}
+	w.loaded()
+	for i := range uint64(2) {
+		m := base.Unix() + int64(i)*60
+		got := w.lines(fmt.Sprintf("SELECT hex(id) FROM worst FINAL WHERE minute = %d ORDER BY rank", m))
+		require.Equal(t, w.lines(fmt.Sprintf("SELECT hex(id) FROM requests FINAL WHERE minute = %d ORDER BY benefit LIMIT 3", m)), got)
+	}
+	require.EqualValues(t, 0, w.number("SELECT count() FROM worst WHERE abs(shrunk - benefit) > 0.1 OR shrunk < benefit"), "worst are drawn up to the mean, and little where predictions are close")
+}

@@ -1,6 +1,7 @@
 package ddl
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -24,4 +25,12 @@ func TestDigestIgnoresCommentsAndSpacing(t *testing.T) {
 	c := Object{SQL: "CREATE TABLE t (a Int16)"}
 	require.Equal(t, b.Digest(), a.Digest())
 	require.NotEqual(t, c.Digest(), b.Digest())
+}
+
+func TestFormatPageNamesEveryObject(t *testing.T) {
+	page, err := os.ReadFile("../FORMAT.md")
+	require.NoError(t, err)
+	for _, o := range Objects() {
+		require.Regexp(t, "`"+o.Name+"[`(]", string(page), "schema/FORMAT.md does not mention it")
+	}
 }
