@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
@@ -35,6 +36,19 @@ type Sample struct {
 
 	epochs []Epoch
 	facts  []fact // by position in Input.Decisions
+	names  names
+}
+
+// names keeps one copy of each of the few names that rows repeat.
+type names map[string]string
+
+func (n names) one(s string) string {
+	if kept, ok := n[s]; ok {
+		return kept
+	}
+	s = strings.Clone(s)
+	n[s] = s
+	return s
 }
 
 // Read gives the decisions of a scope in a window, which it widens to whole
@@ -47,7 +61,7 @@ func Read(ctx context.Context, conn driver.Conn, s Scope, w Window, opt Options)
 	}
 	w = w.aligned(opt.Block)
 	ctx = ch.Context(ctx, ch.WithParameters(parameters(s, w, opt)))
-	out := &Sample{Window: w, Block: opt.Block, StrayLegs: map[string]int{}, epochs: opt.Epochs}
+	out := &Sample{Window: w, Block: opt.Block, StrayLegs: map[string]int{}, epochs: opt.Epochs, names: names{}}
 	at, err := out.readDecisions(ctx, conn, s, opt)
 	if err != nil {
 		return nil, fmt.Errorf("read decisions of %s: %w", s, err)
@@ -114,23 +128,21 @@ func (s *Sample) take(r *record, scope Scope, opt Options, fallback *sample.Plan
 		s.Undrawn++
 		return id, false
 	}
+	d.Stratum, d.Slice.Policy, d.Slice.Model = s.names.one(d.Stratum), s.names.one(d.Slice.Policy), s.names.one(d.Slice.Model)
+	d.Slice.Tier, d.Slice.Link = s.names.one(d.Slice.Tier), s.names.one(d.Slice.Link)
 	d.Block, f.epoch = at.UnixNano()/int64(s.Block), epoch
-	if epoch >= 0 {
-		d.Intended = intended(part, plan, opt.Epochs[epoch].Blind)
+	switch {
+	case epoch < 0:
+		d.Intended = [estimate.NumPaths]float64{}
+	case opt.Epochs[epoch].Blind:
+		d.Intended = probable(part, plan)
 	}
 	s.Input.Decisions, s.facts = append(s.Input.Decisions, d), append(s.facts, f)
 	return d.ID, true
 }
 
-// intended is which legs the plan drew, by the path that they run; with a blind
-// plan, how likely each was.
-func intended(part *schema.Part, plan *sample.Plan, blind bool) (by [estimate.NumPaths]float64) {
-	if !blind {
-		for _, draw := range plan.Draw(part) {
-			by[draw.Path] = 1
-		}
-		return by
-	}
+// probable is how likely each leg was drawn, by the path that it runs.
+func probable(part *schema.Part, plan *sample.Plan) (by [estimate.NumPaths]float64) {
 	if sample.Eligible(part) != "" {
 		return by
 	}
@@ -159,6 +171,7 @@ func (s *Sample) readLegs(ctx context.Context, conn driver.Conn, at map[schema.R
 			return clickhouse.Explain(err)
 		}
 		copy(l.Of[:], id)
+		l.Batch = s.names.one(l.Batch)
 		l.Path, l.Kind = schema.Path(path), schema.Leg(kind)
 		i, ok := at[l.Of]
 		switch {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/kvwhatif/kvwhatif/replay"
 	"github.com/kvwhatif/kvwhatif/replay/estimate"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
 	"github.com/kvwhatif/kvwhatif/schema"
@@ -52,9 +53,13 @@ func (r *record) part() (*schema.Part, error) {
 	if !found {
 		return nil, fmt.Errorf("request %s: none of its %d spans is its anchor", id, len(r.spans))
 	}
+	p.Observed.TTFT = schema.Seconds{V: r.ttft, OK: !math.IsNaN(r.ttft)}
 	p.Decision = schema.Decision{
-		Path: schema.Path(r.path), Chosen: count(r.chosen), Model: r.model, SourceTier: schema.Tier(r.tier), Link: r.link,
+		Policy: r.policy, Path: schema.Path(r.path), Chosen: count(r.chosen), Model: r.model, SourceTier: schema.Tier(r.tier), Link: r.link,
 		TokensPrefix: count(r.prefix), LinkFlows: count(r.flows), WorkerActive: count(r.active), Candidates: r.candidates(),
+	}
+	if d := &p.Decision; d.Link == "" && d.Chosen.OK && d.Chosen.V < int64(len(d.Candidates)) {
+		d.Link = d.Candidates[d.Chosen.V].Links
 	}
 	return p, nil
 }
@@ -81,6 +86,9 @@ func (r *record) candidates() []schema.Candidate {
 		if r.local[i] == 0 {
 			out[i].Worker = "another"
 		}
+		if r.links[i] != "" {
+			out[i].Bytes = 1 // how many is not read: what names a link moves some over it
+		}
 	}
 	return out
 }
@@ -93,48 +101,18 @@ type fact struct {
 	epoch    int // index in Options.Epochs, −1 where there are none
 }
 
-// decision brings a record into the estimator's form.
+// decision brings a record into the estimator's form; its block is still to be
+// set.
 func (r *record) decision(part *schema.Part, plan *sample.Plan) (estimate.Decision, fact) {
 	d := &part.Decision
-	out := estimate.Decision{ID: part.RowID(), Path: d.Path, Y: r.ttft}
+	out := replay.DecisionOf(plan, part, 0)
 	f := fact{benefit: math.NaN(), others: math.NaN(), revision: r.revision}
-	for b, i := range sample.Alternatives(d) {
-		out.Model[b] = math.NaN()
-		if i >= 0 {
-			out.Model[b] = d.Candidates[i].TTFT
-		}
-	}
-	stratum := plan.StratumOf(d)
-	out.Stratum, out.Load = stratum.String(), stratum.Load
-	out.Slice = sliceOf(d, r.policy, stratum.Size)
 	if alt := d.Alternative(); alt >= 0 {
 		a := &d.Candidates[alt]
-		out.Alternative = a.Path
 		f.others = orZero(a.Externality) - orZero(d.Candidates[d.Chosen.V].Externality)
 		f.benefit = a.TTFT - r.ttft + f.others
 	}
 	return out, f
-}
-
-// sliceOf says where a decision belongs: see Scope.
-func sliceOf(d *schema.Decision, policy string, size int) estimate.Slice {
-	s := estimate.Slice{Policy: policy, Model: d.Model, Tier: d.SourceTier.String(), Link: d.Link, Size: size}
-	fill := func(i int) {
-		if i < 0 || i >= len(d.Candidates) {
-			return
-		}
-		if s.Link == "" {
-			s.Link = d.Candidates[i].Links
-		}
-		if s.Tier == "" {
-			s.Tier = d.Candidates[i].Tier.String()
-		}
-	}
-	if d.Chosen.OK {
-		fill(int(d.Chosen.V))
-	}
-	fill(d.Alternative())
-	return s
 }
 
 func orZero(x float64) float64 {

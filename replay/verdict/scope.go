@@ -116,7 +116,7 @@ type Options struct {
 	Block        time.Duration // Window.Block; one of the lengths that it names
 	Even         float64       // an interval within ± this share of the mean chosen TTFT makes no difference that matters; 0.01, below 0 for none
 	LegLag       time.Duration // how long after the window its legs may have started; 2 h
-	MaxDecisions int           // more are refused rather than held in memory; 4,000,000
+	MaxDecisions int           // more are refused rather than held in memory, some 500 bytes each; 2,000,000
 	Now          time.Time     // when the verdict is given; the clock's
 }
 
@@ -131,7 +131,7 @@ func (o Options) withDefaults(w Window) Options {
 		o.LegLag = 2 * time.Hour
 	}
 	if o.MaxDecisions == 0 {
-		o.MaxDecisions = 4_000_000
+		o.MaxDecisions = 2_000_000
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()

@@ -186,3 +186,30 @@ func TestABlindPlanGivesTheSame(t *testing.T) {
 	_, err = Blind(time.Time{}, sample.Params{}, "v1")
 	assert.ErrorContains(t, err, "v1")
 }
+
+// TestRowsThatSayLittle are counted, and never as good.
+func TestRowsThatSayLittle(t *testing.T) {
+	w, conn := newWorld(t, 3000, 0), database(t)
+	w.store(t, conn)
+	p, minute := *w.parts[0], start.Format(time.DateTime)
+	insert := func(id schema.RowID, columns, values string) {
+		t.Helper()
+		require.NoError(t, conn.Exec(t.Context(), "INSERT INTO requests (minute, start, id, trace, spans, kind"+columns+") VALUES ('"+minute+"', '"+minute+"', ?, ?, [?], "+values+")",
+			string(id[:]), string(p.Trace[:]), p.Span.Uint64()))
+	}
+	p.Trace[0]++
+	insert(p.RowID(), "", "'contract'") // a decision that says nothing
+	insert(schema.RowID{1}, ", path", "'contract', 'fetch'")
+	insert(schema.RowID{2}, ", engine_ttft", "'engine', 1")
+	p.Trace[0]++
+	insert(p.RowID(), ", path, chosen, `candidate.path`, `candidate.ttft`", "'contract', 'fetch', 3, ['fetch'], [nan]") // its choice is none of its candidates
+
+	r, err := Judge(t.Context(), conn, Scope{}, window, w.options())
+	require.NoError(t, err)
+	assert.Equal(t, []int{3002, 3000}, []int{r.Decisions, r.Predicted})
+	assert.Contains(t, r.Notes[0], "1 decisions are left out because no span")
+	assert.Equal(t, 1, r.Headline.Pair.Infeasible)
+	assert.True(t, r.Headline.Pair.Known, r.Headline.Why)
+	require.NoError(t, Write(t.Context(), conn, r))
+	assert.EqualValues(t, 2, stored(t, conn).Unknown)
+}
