@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 BIN := bin/kvwhatif
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/kvwhatif/kvwhatif/internal/app.Version=$(VERSION)
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
 

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/kvwhatif/kvwhatif/internal/app"
+	"github.com/kvwhatif/kvwhatif/internal/config"
+)
+
+func (c *cli) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Prints the version", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+				System  string `json:"system"`
+				Commit  string `json:"commit,omitempty"`
+			}{Version: app.Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						v.Commit = s.Value
+					}
+				}
+			}
+			return c.print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "kvwhatif %s (%s, %s)\n", v.Version, v.Go, v.System)
+				return err
+			})
+		},
+	}
+}
+
+func (c *cli) config() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Shows the settings"}
+	show := &cobra.Command{
+		Use: "show", Short: "Shows every setting and where its value came from", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, loaded, err := c.settings(cmd)
+			if err != nil {
+				return err
+			}
+			origins := loaded.Origins()
+			return c.print(cmd.OutOrStdout(), originsJSON(origins), func(w io.Writer) error {
+				t := table.NewWriter()
+				t.SetStyle(table.StyleLight)
+				t.AppendHeader(table.Row{"setting", "value", "from"})
+				for _, o := range origins {
+					t.AppendRow(table.Row{o.Key, o.Value, o.Source})
+				}
+				_, err := fmt.Fprintln(w, t.Render())
+				return err
+			})
+		},
+	}
+	backendFlags(show, "kafka", "clickhouse", "dir", "listen")
+	cmd.AddCommand(show)
+	return cmd
+}
+
+type origin struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+func originsJSON(in []config.Origin) []origin {
+	out := make([]origin, len(in))
+	for i, o := range in {
+		out[i] = origin(o)
+	}
+	return out
+}
+
+func (c *cli) migrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Creates or updates the tables of ClickHouse", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, _, err := c.prepare(cmd)
+			if err != nil {
+				return err
+			}
+			applied, err := app.Migrate(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			return c.print(cmd.OutOrStdout(), map[string]int{"applied": applied}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "applied %d migrations; the tables are up to date\n", applied)
+				return err
+			})
+		},
+	}
+	backendFlags(cmd, "clickhouse")
+	return cmd
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kvwhatif/kvwhatif/internal/app"
+	"github.com/kvwhatif/kvwhatif/internal/config"
+)
+
+// cli is what the flags of every command fill.
+type cli struct {
+	file   string // --config
+	output string // --output
+}
+
+// flagKeys maps flags to the settings that they set, where the names differ.
+var flagKeys = map[string]string{
+	"dir": "dir", "kafka": "kafka.brokers", "clickhouse": "clickhouse.dsn", "listen": "listen",
+	"log-level": "log.level", "log-format": "log.format",
+	"grpc": "collect.grpc", "http": "collect.http",
+	"from-beginning": "load.from_beginning", "anchor": "load.anchor",
+	"executor": "replay.executor", "otlp": "replay.otlp", "share": "replay.share", "rate": "replay.rate",
+	"control": "replay.control", "parallel": "replay.parallel", "kill-file": "replay.kill",
+	"window": "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
+	"address": "serve.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators",
+}
+
+func newRoot() *cobra.Command {
+	c := &cli{}
+	root := &cobra.Command{
+		Use:   "kvwhatif",
+		Short: "Does reusing a KV cache pay? Measures the path not taken.",
+		Long: `kvwhatif tells people who serve LLMs whether fetching a cached prefix pays, by
+measuring what recomputing it would have cost.
+
+Begin with "kvwhatif demo", or with "kvwhatif up" and an OTLP exporter.
+Settings come from flags, then KVWHATIF_* variables, then a YAML file
+(--config, ./kvwhatif.yaml or your configuration directory), then defaults;
+"kvwhatif config show" tells which.
+
+Exit codes: 0 done; 1 failed; 2 wrong usage; 3 nothing was published.`,
+		Version: app.Version, SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains([]string{"text", "json"}, c.output) {
+				return usageError{fmt.Errorf("--output is %q: give text or json", c.output)}
+			}
+			return nil
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())}
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&c.file, "config", "", "YAML file of settings")
+	f.StringVarP(&c.output, "output", "o", "text", "text or json")
+	f.String("log-level", "", "debug, info, warn or error [info]")
+	f.String("log-format", "", "text or json [text]")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	root.AddCommand(
+		c.demo(), c.up(), c.collect(), c.load(), c.tail(),
+		c.migrate(), c.rule(), c.config(), c.version())
+	return root
+}
+
+// settings loads what the command's flags, the environment and the file say.
+func (c *cli) settings(cmd *cobra.Command) (*app.Settings, *config.Loaded, error) {
+	s := app.DefaultSettings()
+	loaded, err := config.Load(&s, config.Options{File: c.file, Flags: cmd.Flags(), FlagKeys: flagKeys})
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	return &s, loaded, nil
+}
+
+// load gives the settings and the logger of a command that runs.
+func (c *cli) prepare(cmd *cobra.Command) (*app.Settings, *slog.Logger, error) {
+	s, loaded, err := c.settings(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := newLogger(s.Log)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	for _, name := range loaded.Unknown {
+		log.Warn("an environment variable names no setting; see `kvwhatif config show`", "variable", name)
+	}
+	return s, log, nil
+}
+
+func newLogger(s app.LogSettings) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.Level)); err != nil {
+		return nil, fmt.Errorf("log.level is %q: set debug, info, warn or error", s.Level)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if s.Format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts)), nil
+}
+
+// print writes v as JSON where that was asked for, and text otherwise.
+func (c *cli) print(w io.Writer, v any, text func(io.Writer) error) error {
+	if c.output == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	}
+	return text(w)
+}
+
+// backendFlags adds the flags of commands that reach outside servers.
+func backendFlags(cmd *cobra.Command, names ...string) {
+	help := map[string]string{
+		"kafka":      "brokers of Kafka, host:port[,host:port]",
+		"clickhouse": "DSN of ClickHouse, such as http://user:password@host:8123/kvwhatif",
+		"listen":     "host:port of /metrics, /healthz and /readyz",
+		"dir":        "directory of state, keys and embedded engines",
+	}
+	for _, n := range names {
+		if n == "kafka" {
+			cmd.Flags().StringSlice(n, nil, help[n])
+			continue
+		}
+		cmd.Flags().String(n, "", help[n])
+	}
+}
+
+// noArgs refuses arguments with the name of what was meant to have none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, but was given %s", cmd.CommandPath(), strings.Join(args, " "))}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Emitter sends spans through the OpenTelemetry SDK and OTLP/gRPC, as a real
+// coordinator would, and loses none: its queue blocks when it is full, and a
+// batch that was not accepted makes the next Flush fail.
+type Emitter struct {
+	provider *sdktrace.TracerProvider
+	exporter *strictExporter
+}
+
+// retryFor is how long an unanswered batch is sent again: past a ten-minute
+// outage of the collector's broker.
+const retryFor = 15 * time.Minute
+
+// NewEmitter sends to the OTLP/gRPC address endpoint as service service.
+func NewEmitter(ctx context.Context, endpoint, service string) (*Emitter, error) {
+	exp, err := otlptracegrpc.New(ctx,
+		otlptracegrpc.WithEndpoint(endpoint),
+		otlptracegrpc.WithInsecure(),
+		otlptracegrpc.WithCompressor("gzip"),
+		otlptracegrpc.WithTimeout(retryFor),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
+			Enabled: true, InitialInterval: 100 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: retryFor,
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("OTLP exporter to %s: %w", endpoint, err)
+	}
+	strict := &strictExporter{SpanExporter: exp}
+	res := resource.NewSchemaless(attribute.String("service.name", service))
+	limits := sdktrace.NewSpanLimits()
+	limits.AttributeCountLimit = -1
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithResource(res),
+		sdktrace.WithIDGenerator(contextIDs{}),
+		sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithRawSpanLimits(limits),
+		sdktrace.WithBatcher(strict, sdktrace.WithBlocking(),
+			sdktrace.WithMaxExportBatchSize(512), sdktrace.WithMaxQueueSize(4096),
+			sdktrace.WithBatchTimeout(time.Second), sdktrace.WithExportTimeout(retryFor)))
+	return &Emitter{provider: provider, exporter: strict}, nil
+}
+
+// Tracer is what instrumentation writes its spans with.
+func (e *Emitter) Tracer() trace.Tracer {
+	return e.provider.Tracer("github.com/kvwhatif/kvwhatif")
+}
+
+// Flush returns once every span that ended before it was accepted, or with the
+// reason why one was not.
+func (e *Emitter) Flush(ctx context.Context) error {
+	if err := errors.Join(e.provider.ForceFlush(ctx), e.exporter.failure()); err != nil {
+		return fmt.Errorf("send spans: %w", err)
+	}
+	return nil
+}
+
+// Close flushes and stops.
+func (e *Emitter) Close(ctx context.Context) error {
+	return errors.Join(e.Flush(ctx), e.provider.Shutdown(ctx))
+}
+
+// strictExporter remembers the first batch that was lost; the SDK itself only
+// reports it to a global handler.
+type strictExporter struct {
+	sdktrace.SpanExporter
+	mu    sync.Mutex
+	first error
+}
+
+// ExportSpans sends one batch.
+func (s *strictExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := s.SpanExporter.ExportSpans(ctx, spans)
+	if err != nil {
+		s.mu.Lock()
+		if s.first == nil {
+			s.first = fmt.Errorf("%d spans were not accepted: %w", len(spans), err)
+		}
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (s *strictExporter) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
+}

@@ -1,0 +1,25 @@
+package app
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"os"
+
+	"github.com/kvwhatif/kvwhatif/schema/coefficients"
+)
+
+// readPublicKeys reads the keys that a coefficient document may be signed by.
+func readPublicKeys(path string) ([]ed25519.PublicKey, error) {
+	if path == "" {
+		return nil, fmt.Errorf("no public key: give --public-key FILE (kvwhatif serve keeps calibrate.pub in its --dir, and gives it out at /v1/keys)")
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("public key: %w", err)
+	}
+	keys, err := coefficients.ParsePublicKeys(raw)
+	if err != nil {
+		return nil, fmt.Errorf("public key %s: %w", path, err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kvwhatif/kvwhatif/internal/selfmetrics"
+)
+
+// Version is set by the linker.
+var Version = "dev"
+
+// Endpoints is where a process can be reached; empty where it does not listen.
+type Endpoints struct {
+	Dir          string `json:"dir,omitempty"`
+	GRPC         string `json:"otlp_grpc,omitempty"`
+	HTTP         string `json:"otlp_http,omitempty"`
+	Kafka        string `json:"kafka,omitempty"`
+	ClickHouse   string `json:"clickhouse,omitempty"` // DSN of the user who may only select
+	Coefficients string `json:"coefficients,omitempty"`
+	Metrics      string `json:"metrics,omitempty"`
+}
+
+// Announce is called once, when everything listens.
+type Announce func(Endpoints)
+
+// process is what every long-running command has: metrics, health and a group of
+// goroutines of which the first failure ends all.
+type process struct {
+	registry *prometheus.Registry
+	health   *selfmetrics.Health
+	group    *errgroup.Group
+	ctx      context.Context
+	log      *slog.Logger
+}
+
+func newProcess(ctx context.Context, stage string, log *slog.Logger) *process {
+	group, ctx := errgroup.WithContext(ctx)
+	return &process{
+		registry: selfmetrics.NewRegistry(stage, Version), health: &selfmetrics.Health{},
+		group: group, ctx: ctx, log: log,
+	}
+}
+
+// listen serves metrics and health where the settings say so.
+func (p *process) listen(addr string) (string, error) {
+	if addr == "" {
+		return "", nil
+	}
+	server, err := selfmetrics.Serve(p.ctx, addr, selfmetrics.Handler(p.registry, p.health))
+	if err != nil {
+		return "", fmt.Errorf("listen: %w", err)
+	}
+	p.group.Go(server.Wait)
+	return server.Addr(), nil
+}
+
+// serve answers on addr until the process ends.
+func (p *process) serve(addr string, h http.Handler) (string, error) {
+	server, err := selfmetrics.Serve(p.ctx, addr, h)
+	if err != nil {
+		return "", err
+	}
+	p.group.Go(server.Wait)
+	return server.Addr(), nil
+}
+
+// wait returns when the process has ended: nil after its context did.
+func (p *process) wait() error {
+	p.health.Started()
+	p.group.Go(func() error {
+		<-p.ctx.Done()
+		p.health.Stopping()
+		return nil
+	})
+	if err := p.group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// watch ends the process if the receiver stops listening by itself, and stops the
+// receiver when the process ends.
+func (p *process) watch(c *collectStage) {
+	p.group.Go(func() error {
+		select {
+		case <-p.ctx.Done():
+			return c.stop()
+		case err := <-c.Failed():
+			return errors.Join(fmt.Errorf("collect: %w", err), c.stop())
+		}
+	})
+}
+
+// Collect runs the collector alone, until ctx ends.
+func Collect(ctx context.Context, s *Settings, log *slog.Logger, announce Announce) error {
+	b, err := OpenOutside(ctx, s, true, false)
+	if err != nil {
+		return err
+	}
+	p := newProcess(ctx, "collect", log)
+	c, err := startCollect(p.ctx, s.Collect, b.Cluster, p.registry, log)
+	if err != nil {
+		return err
+	}
+	p.watch(c)
+	metrics, err := p.listen(s.Listen)
+	if err != nil {
+		return errors.Join(err, c.stop())
+	}
+	announce(Endpoints{GRPC: c.GRPCAddr(), HTTP: c.HTTPAddr(), Kafka: b.Cluster.String(), Metrics: metrics})
+	return p.wait()
+}
+
+// Load runs the loader alone, until ctx ends.
+func Load(ctx context.Context, s *Settings, log *slog.Logger, announce Announce) error {
+	b, err := OpenOutside(ctx, s, true, true)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	p := newProcess(ctx, "load", log)
+	l, err := newLoad(s.Load, b, p.registry, log)
+	if err != nil {
+		return err
+	}
+	p.health.Add("clickhouse", b.Conn.Ping)
+	metrics, err := p.listen(s.Listen)
+	if err != nil {
+		return err
+	}
+	p.group.Go(func() error { return l.run(p.ctx) })
+	announce(Endpoints{Kafka: b.Cluster.String(), Metrics: metrics})
+	return p.wait()
+}
+
+// Migrate brings the tables up to date, and returns how many steps that took.
+func Migrate(ctx context.Context, s *Settings) (applied int, err error) {
+	b := &Backend{DSN: s.ClickHouse.DSN}
+	if b.DSN == "" {
+		return 0, errNoClickHouse
+	}
+	if err := b.open(ctx); err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	return b.migrate(ctx, s.Retention)
+}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+)
+
+// Up runs every stage in this process, on embedded engines where the settings
+// name no others, until ctx ends.
+func Up(ctx context.Context, s *Settings, log *slog.Logger, announce Announce) (err error) {
+	d, err := OpenDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	b, err := OpenEmbedded(ctx, d, s, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	p := newProcess(ctx, "up", log)
+	_, at, err := p.startAll(d, b, s)
+	if err != nil {
+		p.group.Go(func() error { return err })
+		return errors.Join(err, drop(p.wait(), err))
+	}
+	announce(at)
+	return p.wait()
+}
+
+// drop gives err unless it is other, which was said already.
+func drop(err, other error) error {
+	if errors.Is(err, other) {
+		return nil
+	}
+	return err
+}
+
+// allStages is what one process runs.
+type allStages struct {
+	load    *loadStage
+	collect *collectStage
+}
+
+// startAll starts the stages in the order in which they need each other.
+func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at Endpoints, err error) {
+	at = Endpoints{Dir: d.Path, Kafka: b.Cluster.String(), ClickHouse: b.ReaderDSN}
+	st = &allStages{}
+	if st.load, err = newLoad(s.Load, b, p.registry, p.log); err != nil {
+		return nil, at, err
+	}
+	p.group.Go(func() error { return st.load.run(p.ctx) })
+	p.health.Add("clickhouse", b.Conn.Ping)
+	if st.collect, err = startCollect(p.ctx, s.Collect, b.Cluster, p.registry, p.log); err != nil {
+		return nil, at, err
+	}
+	p.watch(st.collect)
+	at.GRPC, at.HTTP = st.collect.GRPCAddr(), st.collect.HTTPAddr()
+	at.Metrics, err = p.listen(s.Listen)
+	return st, at, err
+}
