@@ -47,10 +47,7 @@ func (v *Value) read(b []byte) error {
 		if err != nil {
 			return err
 		}
-		if f.number >= anyString && f.number <= anyBytes {
-			if f.typ != wireTypes[f.number] {
-				return errWireType
-			}
+		if f.number >= anyString && f.number <= anyBytes && f.typ == wireTypes[f.number] {
 			*v = Value{Type: Type(f.number), bits: f.num, b: f.b}
 		}
 		b = rest

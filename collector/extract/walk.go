@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -56,8 +55,6 @@ const (
 
 	arrayValues = 1
 )
-
-var errWireType = errors.New("a field has another wire type than OTLP says")
 
 // field is one field of a message: num where it is a varint or fixed64, b where
 // it is length-delimited.
@@ -141,7 +138,8 @@ func walkScope(b []byte, s *Span, visit func(*Span, error) error) error {
 	return children(b, scopeSpansSpans, func(b []byte) error { return visit(s, s.read(b)) })
 }
 
-// read sets all of s but its resource and scope.
+// read sets all of s but its resource and scope. As protobuf has it, a field of
+// another wire type than it should have is one that nobody knows.
 func (s *Span) read(b []byte) error {
 	*s = Span{Raw: b, Resource: s.Resource, Scope: s.Scope}
 	for len(b) > 0 {
@@ -149,26 +147,25 @@ func (s *Span) read(b []byte) error {
 		if err != nil {
 			return err
 		}
-		want := protowire.BytesType
-		switch f.number {
-		case spanTraceID:
-			s.TraceID = f.b
-		case spanSpanID:
-			s.SpanID = f.b
-		case spanParentID:
-			s.ParentID = f.b
-		case spanName:
-			s.Name = f.b
-		case spanStart:
-			s.StartNanos, want = f.num, protowire.Fixed64Type
-		case spanEnd:
-			s.EndNanos, want = f.num, protowire.Fixed64Type
-		case spanAttributes:
-		default:
-			want = f.typ
-		}
-		if f.typ != want {
-			return errWireType
+		switch f.typ {
+		case protowire.BytesType:
+			switch f.number {
+			case spanTraceID:
+				s.TraceID = f.b
+			case spanSpanID:
+				s.SpanID = f.b
+			case spanParentID:
+				s.ParentID = f.b
+			case spanName:
+				s.Name = f.b
+			}
+		case protowire.Fixed64Type:
+			switch f.number {
+			case spanStart:
+				s.StartNanos = f.num
+			case spanEnd:
+				s.EndNanos = f.num
+			}
 		}
 		b = rest
 	}
@@ -215,14 +212,12 @@ func (a *Attribute) read(b []byte) error {
 		if err != nil {
 			return err
 		}
-		switch f.number {
-		case keyValueKey, keyValueValue:
-			if f.typ != protowire.BytesType {
-				return errWireType
-			}
-			if f.number == keyValueKey {
-				a.Key = f.b
-			} else if err := a.Value.read(f.b); err != nil {
+		switch {
+		case f.typ != protowire.BytesType:
+		case f.number == keyValueKey:
+			a.Key = f.b
+		case f.number == keyValueValue:
+			if err := a.Value.read(f.b); err != nil {
 				return err
 			}
 		}
