@@ -68,7 +68,7 @@ func Default() Config {
 		SweepEvery:     5 * time.Second,
 		TraceJoinAfter: 30 * time.Second,
 		OrphanAfter:    24 * time.Hour,
-		Remember:       400_000,
+		Remember:       200_000,
 		Worst:          20,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
-// joinWithin is how far a part's start may be from that of its request.
+// joinWithin is how far a part's start may be from that of its request at most.
 const joinWithin = 24 * time.Hour
 
 // place is the key of a row of waiting.
@@ -67,7 +67,7 @@ type found struct {
 
 // find gives the rows that the parts may belong to: those of their traces and
 // of their request ids, around their time. Orphans are not among them.
-func (s *store) find(ctx context.Context, parts []*waitingPart) ([]*found, error) {
+func (s *store) find(ctx context.Context, parts []*waitingPart, within time.Duration) ([]*found, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
@@ -90,7 +90,7 @@ func (s *store) find(ctx context.Context, parts []*waitingPart) ([]*found, error
 groupUniqArrayArray(spans), [max(request_id), max(engine_request_id)]
 FROM requests WHERE (minute, id) IN (SELECT minute, id FROM requests WHERE (%s) AND minute BETWEEN %d AND %d)
 GROUP BY minute, id HAVING max(toInt8(kind)) > %d`,
-		where, max(0, first-int64(joinWithin))/1e9, last/1e9+int64(joinWithin/time.Second), rowOrphan)
+		where, max(0, first-int64(within))/1e9, last/1e9+int64(within/time.Second), rowOrphan)
 	rows, err := s.conn.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("look for requests of waiting parts: %w", clickhouse.Classify(err))

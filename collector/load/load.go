@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	queued       = 256                    // messages fetched ahead
+	queued       = 16                     // messages fetched ahead
 	remakeTick   = 200 * time.Millisecond // between two looks at what is due
 	remakeChunk  = 16                     // minutes made again by one query
 	positionsGap = 5 * time.Second        // between two writes of positions

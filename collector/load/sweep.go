@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,19 +16,29 @@ import (
 	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
-const (
-	sweepPage = 4096             // parts looked at by one query
-	young     = 10 * time.Minute // parts that came within it are looked at by every sweep
-	oldEvery  = 10 * time.Minute // the others this often
-)
+const sweepPage = 4096 // parts looked at by one query
+
+// tiers say which waiting parts a sweep looks at: the longer they have waited,
+// the less often, and the further away in time their request is looked for.
+var tiers = [...]tier{
+	{waited: time.Minute, every: 0, within: time.Hour},
+	{waited: 10 * time.Minute, every: time.Minute, within: time.Hour},
+	{waited: math.MaxInt64, every: 10 * time.Minute, within: joinWithin},
+}
+
+type tier struct {
+	waited time.Duration // parts that came within it
+	every  time.Duration // are looked at so often
+	within time.Duration // for a request that started this far from them
+}
 
 // sweeper joins parts that wait to their requests, by queries. It covers what
 // came early, late, through another partition or another process, and may run
 // in several processes at once.
 type sweeper struct {
 	l    *Loader
-	mu   sync.Mutex // one sweep at a time
-	full time.Time  // when all were looked at last
+	mu   sync.Mutex            // one sweep at a time
+	last [len(tiers)]time.Time // when each tier was looked at last
 
 	taken   sync.Mutex
 	joining map[schema.RowID]struct{} // joined, and not yet closed in the table
@@ -38,66 +49,87 @@ func newSweeper(l *Loader) *sweeper {
 }
 
 // tick is one periodic sweep.
-func (s *sweeper) tick(ctx context.Context) error {
-	return s.sweep(ctx, false)
-}
+func (s *sweeper) tick(ctx context.Context) error { return s.sweep(ctx, false) }
 
-// sweep looks at the young parts, or at all where that is asked for or due.
+// sweep looks at the parts of the last tier that is due, or at all.
 func (s *sweeper) sweep(ctx context.Context, all bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.l.now()
-	since := now.Add(-young)
-	if all = all || now.Sub(s.full) >= oldEvery; all {
-		since = time.Unix(0, 0)
+	due := len(tiers) - 1
+	for !all && due > 0 && now.Sub(s.last[due]) < tiers[due].every {
+		due--
 	}
-	after := place{}
+	if err := s.pages(ctx, tiers[due], now); err != nil {
+		return err
+	}
+	for i := range due + 1 {
+		s.last[i] = now
+	}
+	return nil
+}
+
+// pages goes through the parts of a tier.
+func (s *sweeper) pages(ctx context.Context, t tier, now time.Time) error {
+	since := time.Unix(0, 0)
+	if t.waited < math.MaxInt64 {
+		since = now.Add(-t.waited)
+	}
+	after, orphans := place{}, 0
 	for {
 		var parts []*waitingPart
 		err := s.l.again(ctx, "sweep", clickhouse.IsRetryable, func(ctx context.Context) (err error) {
 			parts, err = s.l.store.waiting(ctx, after, since, sweepPage)
 			return err
 		})
-		if err != nil || len(parts) == 0 {
-			if err == nil && all {
-				s.full = now
-			}
+		if err != nil {
 			return err
 		}
-		if err := s.page(ctx, s.untaken(parts), now); err != nil {
+		if len(parts) == 0 {
+			break
+		}
+		n, err := s.page(ctx, s.untaken(parts), t.within, now)
+		if err != nil {
 			return err
 		}
+		orphans += n
 		after = parts[len(parts)-1].place
 	}
+	if orphans > 0 {
+		s.l.log.Warn("load: parts found no request in time and became rows of their own: see that coordinators and engines share "+
+			"trace or request ids, or set load.anchor to engine where no coordinator writes spans", "parts", orphans)
+	}
+	return nil
 }
 
 // page joins what it can of some parts, inserts that, and leaves the closing
-// of them for when their minutes are made again.
-func (s *sweeper) page(ctx context.Context, parts []*waitingPart, now time.Time) error {
+// of them for when their minutes are made again. It gives how many became
+// orphans.
+func (s *sweeper) page(ctx context.Context, parts []*waitingPart, within time.Duration, now time.Time) (orphans int, err error) {
 	var rows []*found
-	err := s.l.again(ctx, "sweep", clickhouse.IsRetryable, func(ctx context.Context) (err error) {
-		rows, err = s.l.store.find(ctx, parts)
+	err = s.l.again(ctx, "sweep", clickhouse.IsRetryable, func(ctx context.Context) (err error) {
+		rows, err = s.l.store.find(ctx, parts, within)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	b := newBatch(Config{}, s.l.now, s.l.metrics)
-	closed := s.join(b, parts, newLookup(rows), now)
+	closed, orphans := s.join(b, parts, newLookup(rows), now)
 	if len(closed) == 0 {
-		return nil
+		return 0, nil
 	}
 	if err := s.l.insert(ctx, b.blocks); err != nil {
-		return err
+		return 0, err
 	}
 	s.take(closed)
 	s.l.minutes.touch(cover{minutes: slices.Collect(maps.Keys(b.minutes)), after: func(ctx context.Context) error { return s.close(ctx, closed) }})
-	return nil
+	return orphans, nil
 }
 
 // join adds the parts that have a row now, or have waited too long, to the
 // batch, and gives those. Engines' spans come first: transfers may hang on them.
-func (s *sweeper) join(b *batch, parts []*waitingPart, rows *lookup, now time.Time) (closed []*waitingPart) {
+func (s *sweeper) join(b *batch, parts []*waitingPart, rows *lookup, now time.Time) (closed []*waitingPart, orphans int) {
 	slices.SortStableFunc(parts, func(x, y *waitingPart) int { return int(x.part.Kind) - int(y.part.Kind) })
 	for _, w := range parts {
 		waited := now.Sub(w.arrived)
@@ -108,13 +140,14 @@ func (s *sweeper) join(b *batch, parts []*waitingPart, rows *lookup, now time.Ti
 			s.l.metrics.joined.Inc()
 		} else if waited >= s.l.cfg.OrphanAfter {
 			b.orphan(j)
+			orphans++
 			s.l.metrics.orphans.Inc()
 		} else {
 			continue
 		}
 		closed = append(closed, w)
 	}
-	return closed
+	return closed, orphans
 }
 
 // orphan makes the part a row of its own.
