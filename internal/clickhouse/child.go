@@ -52,12 +52,10 @@ func ChildMain(args []string) int {
 		return runBinary(lifeline, *binary, *dir)
 	}
 	go exitAtEnd(lifeline, func() { os.Exit(0) })
-	code, err := runLibrary(*library, libraryArgs(*dir, *port))
-	if err != nil {
+	if err := runLibrary(*library, libraryArgs(*dir, *port)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
 	}
-	return code
+	return 1
 }
 
 // exitAtEnd calls end when the parent no longer holds its side of the pipe.

@@ -191,6 +191,11 @@ func (e *Embedded) untilStopped() (context.Context, context.CancelFunc) {
 // launch starts one server process and waits until it answers. On an error no
 // process is left.
 func (e *Embedded) launch(ctx context.Context) (*child, error) {
+	// Again before each start: another start in this directory, refused by its
+	// lock, may have left its own port there.
+	if _, err := writeFiles(e.cfg.Dir, e.cfg.Port); err != nil {
+		return nil, err
+	}
 	c, err := startChild(e.cfg)
 	if err != nil {
 		return nil, err

@@ -118,3 +118,19 @@ func TestStartRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "load the ClickHouse library")
 	require.False(t, errors.Is(err, clickhouse.ErrNoEngine))
 }
+
+// A directory has one server: a second one says so, and leaves the first alone.
+func TestStartRefusesADirectoryInUse(t *testing.T) {
+	engine := clickhousetest.RequireEngine(t)
+	config := clickhouse.EmbeddedConfig{Dir: t.TempDir(), Engine: engine}
+	server, err := clickhouse.StartEmbedded(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+	_, err = clickhouse.StartEmbedded(t.Context(), config)
+	t.Log(err)
+	require.ErrorContains(t, err, "the server ended: ")
+	conn, err := clickhouse.Open(t.Context(), server.DSN())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.Zero(t, server.Restarts())
+}

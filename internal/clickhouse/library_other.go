@@ -7,6 +7,6 @@ import "errors"
 // libraryRuns says whether libchdb.so can be loaded on this platform.
 const libraryRuns = false
 
-func runLibrary(string, []string) (int, error) {
-	return 0, errors.New("the ClickHouse library runs on Linux x86-64 only")
+func runLibrary(string, []string) error {
+	return errors.New("the ClickHouse library runs on Linux x86-64 only")
 }

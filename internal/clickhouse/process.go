@@ -76,25 +76,31 @@ func (c *child) end() {
 	}
 }
 
-// reason is what the process said last, on one line. Only for one that exited.
+// reason is how the process ended and what it said, on one line. Only for one
+// that exited.
 func (c *child) reason() string {
 	state := c.cmd.ProcessState.String()
 	body, err := os.ReadFile(c.output)
-	if text := strings.TrimSpace(string(body)); err == nil && text != "" {
-		return state + ": " + firstLine(text)
+	if said := errorLine(string(body)); err == nil && said != "" {
+		return state + ": " + said
 	}
 	return state
 }
 
-// firstLine is the line of an output that names the error, or its last line.
-func firstLine(text string) string {
-	lines := strings.Split(text, "\n")
-	for _, line := range lines {
+// errorLine is the line of an output that names the error, or else its last
+// line; where the server logs to is no news.
+func errorLine(text string) string {
+	last := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
 		if strings.Contains(line, "Exception") || strings.HasPrefix(line, "Code:") {
 			return shorten(line)
 		}
+		if line != "" && !strings.HasPrefix(line, "Logging ") {
+			last = line
+		}
 	}
-	return shorten(lines[len(lines)-1])
+	return shorten(last)
 }
 
 // probe asks the server to make its database.
