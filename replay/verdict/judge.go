@@ -1,10 +1,12 @@
 package verdict
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +87,29 @@ func Judge(ctx context.Context, conn driver.Conn, s Scope, w Window, opt Options
 	return in.judge(s, opt), nil
 }
 
+// JudgeAll judges everything, and then each policy and link of the window by
+// itself where there is more than one.
+func JudgeAll(ctx context.Context, conn driver.Conn, w Window, opt Options) ([]*Result, error) {
+	opt = opt.withDefaults(w)
+	all, err := Judge(ctx, conn, Scope{}, w, opt)
+	if err != nil {
+		return nil, err
+	}
+	out := []*Result{all}
+	scopes, err := Scopes(ctx, conn, all.Window)
+	if err != nil || len(scopes) < 2 {
+		return out, err
+	}
+	for _, s := range scopes {
+		r, err := Judge(ctx, conn, s.Scope, w, opt)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
 func (s *Sample) judge(scope Scope, opt Options) *Result {
 	out := &Result{
 		At: opt.Now.UTC().Truncate(time.Millisecond), Scope: scope, Window: s.Window, Block: s.Block, Level: opt.Estimate.Level,
@@ -162,7 +187,7 @@ func (s *Sample) missing(p estimate.Pair) string {
 	case !s.present(p.From):
 		return fmt.Sprintf("no request chose %s in this window and scope", p.From)
 	case len(s.Input.Legs) == 0 && len(s.StrayLegs) > 0:
-		return fmt.Sprintf("all legs are of other sampling plans (%s): give the plan that drew them", s.strayPlans())
+		return fmt.Sprintf("all legs are of other sampling plans (%s): give the plan that drew them", strings.Join(s.strayPlans(), ", "))
 	case len(s.Input.Legs) == 0:
 		return "no replay of these requests came back: see that the replayer runs, has an executor and has budget left"
 	}
@@ -178,13 +203,8 @@ func (s *Sample) present(path schema.Path) bool {
 	return false
 }
 
-func (s *Sample) strayPlans() string {
-	names := make([]string, 0, len(s.StrayLegs))
-	for n := range s.StrayLegs {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return strings.Join(names, ", ")
+func (s *Sample) strayPlans() []string {
+	return slices.Sorted(maps.Keys(s.StrayLegs))
 }
 
 func stateOf(i estimate.Interval, margin float64) State {
@@ -204,43 +224,33 @@ func stateOf(i estimate.Interval, margin float64) State {
 // completeness counts legs drawn and back by size, and the decisions that any
 // was drawn of.
 func (s *Sample) completeness() (out []Completeness, sampled int) {
-	type cell struct {
-		size int
-		leg  schema.Leg
-	}
-	cells, path := map[cell]*Completeness{}, make(map[schema.RowID]int, len(s.Input.Decisions))
-	at := func(size int, leg schema.Leg) *Completeness {
-		c := cells[cell{size, leg}]
-		if c == nil {
-			c = &Completeness{Size: size, Leg: leg}
-			cells[cell{size, leg}] = c
+	size := make(map[schema.RowID]int, len(s.Input.Decisions))
+	add := func(size int, leg schema.Leg, intended float64, executed int) {
+		i := slices.IndexFunc(out, func(c Completeness) bool { return c.Size == size && c.Leg == leg })
+		if i < 0 {
+			i, out = len(out), append(out, Completeness{Size: size, Leg: leg})
 		}
-		return c
+		out[i].Intended += intended
+		out[i].Executed += executed
 	}
 	for i := range s.Input.Decisions {
-		d, drawn := &s.Input.Decisions[i], 0.0
-		path[d.ID] = i
+		d := &s.Input.Decisions[i]
+		size[d.ID] = d.Slice.Size
 		for b, n := range d.Intended {
-			drawn += n
 			if n > 0 {
-				at(d.Slice.Size, legOf(d, schema.Path(b))).Intended += n
+				add(d.Slice.Size, legOf(d, schema.Path(b)), n, 0)
 			}
 		}
-		if drawn > 0 {
+		if d.Intended != [estimate.NumPaths]float64{} {
 			sampled++
 		}
 	}
 	for _, l := range s.Input.Legs {
 		if !math.IsNaN(l.Y) {
-			at(s.Input.Decisions[path[l.Of]].Slice.Size, l.Kind).Executed++
+			add(size[l.Of], l.Kind, 0, 1)
 		}
 	}
-	for _, c := range cells {
-		out = append(out, *c)
-	}
-	sort.Slice(out, func(i, j int) bool {
-		return out[i].Size < out[j].Size || (out[i].Size == out[j].Size && out[i].Leg < out[j].Leg)
-	})
+	slices.SortFunc(out, func(a, b Completeness) int { return cmp.Or(a.Size-b.Size, int(a.Leg)-int(b.Leg)) })
 	return out, sampled
 }
 
@@ -253,17 +263,20 @@ func legOf(d *estimate.Decision, run schema.Path) schema.Leg {
 
 // notes are what the numbers leave out.
 func (s *Sample) notes(r *Result) (out []string) {
-	say := func(n int, format string, args ...any) {
+	say := func(n int, what, why string) {
+		if n > 1 {
+			what += "s"
+		}
 		if n > 0 {
-			out = append(out, fmt.Sprintf(format, append([]any{n}, args...)...))
+			out = append(out, fmt.Sprintf("%d %s left out: %s", n, what, why))
 		}
 	}
-	say(s.Undrawn, "%d decisions were made before replaying began and are left out")
-	say(s.Unread, "%d decisions are left out because no span of their row is its anchor")
-	for _, plan := range strings.Split(s.strayPlans(), ", ") {
-		say(s.StrayLegs[plan], "%d legs are left out because their sampling plan %q was not given", plan)
+	say(s.Undrawn, "decision", "made before replaying began")
+	say(s.Unread, "decision", "no span of the row is its anchor")
+	for _, plan := range s.strayPlans() {
+		say(s.StrayLegs[plan], "leg", "drawn by the sampling plan "+plan+", which was not given")
 	}
-	say(r.Report.UnusableLegs, "%d legs are left out because they lack a TTFT, a prediction or a probability, or ran another path than their kind allows")
-	say(r.Report.RepeatedLegs, "%d legs came twice; the first of each was used")
+	say(r.Report.UnusableLegs, "leg", "no TTFT, no prediction or no probability, or run on another path than its kind allows")
+	say(r.Report.RepeatedLegs, "leg", "came a second time")
 	return out
 }

@@ -6,7 +6,7 @@ SELECT
     ifNull(model_replay, nan) AS at_replay
 FROM replays FINAL
 WHERE start >= fromUnixTimestamp64Nano({from:Int64}, 'UTC') AND start < fromUnixTimestamp64Nano({legs_until:Int64}, 'UTC')
-  AND id IN
+  AND id GLOBAL IN
   (
       SELECT id FROM requests
       WHERE minute >= toStartOfMinute(fromUnixTimestamp64Nano({from:Int64}, 'UTC')) AND minute < fromUnixTimestamp64Nano({until:Int64}, 'UTC')

@@ -4,8 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,50 +68,59 @@ func ofPair(p estimate.Pair, level float64) Mean {
 // Over is the mean of contributions with its interval over blocks of time, as
 // estimate.Contribution defines it. OverSQL is the same in SQL.
 func Over(rows []estimate.Contribution, level float64) Mean {
-	type block struct{ n, sum float64 }
-	blocks, m := map[int64]*block{}, Mean{Level: level}
-	sum, delta := 0.0, 0.0
+	m, t := Mean{Level: level}, tally{blocks: map[int64]*[2]float64{}}
 	for _, c := range rows {
 		m.N, m.Unknown, m.Legs = m.N+c.N, m.Unknown+c.Unknown, m.Legs+c.Legs
-		if c.N == 0 {
-			continue
-		}
-		if blocks[c.Block] == nil {
-			blocks[c.Block] = &block{}
-		}
-		blocks[c.Block].n += float64(c.N)
-		blocks[c.Block].sum += c.Sum
-		sum += c.Sum
-		delta += float64(c.N) * c.DeltaSE
+		t.add(c)
 	}
-	m.Blocks = len(blocks)
+	m.Blocks = len(t.blocks)
 	switch {
 	case m.N == 0:
 		return m.refused("nothing is known of these decisions")
 	case m.Legs < MinLegs:
 		return m.refused(fmt.Sprintf("too few legs: %d, %d needed", m.Legs, MinLegs))
 	}
-	n, k := float64(m.N), float64(m.Blocks)
-	m.Known, m.Value = true, sum/n
+	m.Known, m.Value = true, t.sum/t.n
 	if m.Blocks < MinBlocks {
 		m.SE, m.Lo, m.Hi = math.NaN(), math.NaN(), math.NaN()
 		m.Why = fmt.Sprintf("too few blocks of time for an interval: %d, %d needed", m.Blocks, MinBlocks)
 		return m
 	}
-	keys := make([]int64, 0, len(blocks))
-	for b := range blocks {
-		keys = append(keys, b)
-	}
-	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
-	between := 0.0
-	for _, b := range keys {
-		d := blocks[b].sum - m.Value*blocks[b].n
-		between += d * d
-	}
-	m.SE = math.Sqrt(between/(n*n)*k/(k-1) + (delta/n)*(delta/n))
-	half := m.SE * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: k - 1}.Quantile(1-(1-level)/2)
+	m.SE = math.Sqrt(t.between(m.Value) + t.delta/t.n*t.delta/t.n)
+	half := m.SE * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(m.Blocks - 1)}.Quantile(1-(1-level)/2)
 	m.Lo, m.Hi = m.Value-half, m.Value+half
 	return m
+}
+
+// tally is the sums of contributions.
+type tally struct {
+	n, sum, delta float64               // delta is Σ N·DeltaSE: blocks share the correction
+	blocks        map[int64]*[2]float64 // N and Σφ
+}
+
+func (t *tally) add(c estimate.Contribution) {
+	if c.N == 0 {
+		return
+	}
+	b := t.blocks[c.Block]
+	if b == nil {
+		b = &[2]float64{}
+		t.blocks[c.Block] = b
+	}
+	n := float64(c.N)
+	b[0], b[1] = b[0]+n, b[1]+c.Sum
+	t.n, t.sum, t.delta = t.n+n, t.sum+c.Sum, t.delta+n*c.DeltaSE
+}
+
+// between is the variance of the mean over blocks. It adds in the order of the
+// blocks, so that a result has the same bits each time.
+func (t *tally) between(mean float64) (v float64) {
+	for _, k := range slices.Sorted(maps.Keys(t.blocks)) {
+		d := t.blocks[k][1] - mean*t.blocks[k][0]
+		v += d * d
+	}
+	k := float64(len(t.blocks))
+	return v / (t.n * t.n) * k / (k - 1)
 }
 
 // Range is which rows of estimates to average. An empty string is all, and so is

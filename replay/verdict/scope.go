@@ -44,7 +44,8 @@ func (s Scope) holds(of estimate.Slice) bool {
 		(s.Tier == "" || s.Tier == of.Tier) && (s.Link == "" || s.Link == of.Link)
 }
 
-// Window is a range of decision times; Until is exclusive.
+// Window is a range of decision times; Until is exclusive. Let it lie as far back
+// as legs take: a decision whose legs still run counts as one whose legs failed.
 type Window struct{ From, Until time.Time }
 
 // blockLengths divide each other, so that blocks of any two lengths nest.

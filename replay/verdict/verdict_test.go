@@ -117,7 +117,7 @@ func TestRefusals(t *testing.T) {
 	storeLegs(t, conn, "v9-other", w.legs)
 	r := judge(Scope{}, window, w.options())
 	assert.Contains(t, r.Headline.Why, "v9-other")
-	assert.Contains(t, r.Notes[0], "legs are left out")
+	assert.Contains(t, r.Notes[0], "legs left out: drawn by the sampling plan v9-other")
 
 	late := w.options()
 	late.Epochs[0].Since = start.Add(time.Hour)
@@ -207,9 +207,28 @@ func TestRowsThatSayLittle(t *testing.T) {
 	r, err := Judge(t.Context(), conn, Scope{}, window, w.options())
 	require.NoError(t, err)
 	assert.Equal(t, []int{3002, 3000}, []int{r.Decisions, r.Predicted})
-	assert.Contains(t, r.Notes[0], "1 decisions are left out because no span")
+	assert.Contains(t, r.Notes[0], "1 decision left out: no span")
 	assert.Equal(t, 1, r.Headline.Pair.Infeasible)
 	assert.True(t, r.Headline.Pair.Known, r.Headline.Why)
 	require.NoError(t, Write(t.Context(), conn, r))
 	assert.EqualValues(t, 2, stored(t, conn).Unknown)
+}
+
+func TestJudgeAll(t *testing.T) {
+	w, conn := newWorld(t, 3000, 0), database(t)
+	w.store(t, conn)
+	all, err := JudgeAll(t.Context(), conn, window, w.options())
+	require.NoError(t, err)
+	require.Len(t, all, 3)
+	require.NoError(t, Write(t.Context(), conn, all[0]))
+	before := stored(t, conn)
+	for _, r := range all[1:] {
+		require.NoError(t, WriteVerdicts(t.Context(), conn, r))
+		rows, err := Latest(t.Context(), conn, r.Scope)
+		require.NoError(t, err)
+		require.Equal(t, r.Headline.State, rows[0].State())
+	}
+	assert.Equal(t, before, stored(t, conn))
+	assert.Equal(t, "everything", all[0].Scope.String())
+	assert.Contains(t, []string{"policy greedy, link slow", "policy greedy, link fast"}, all[1].Scope.String())
 }

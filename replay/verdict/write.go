@@ -19,7 +19,7 @@ import (
 // whole: what was judged in longer blocks has to be judged again.
 func Write(ctx context.Context, conn driver.Conn, r *Result) error {
 	if r.Scope.Service != "" {
-		return errors.New("write verdict: the tables keep no verdict of one service: judge without it to store the result")
+		return errService
 	}
 	rows := r.estimateRows()
 	old, err := r.superseded(ctx, conn, rows)
@@ -29,11 +29,23 @@ func Write(ctx context.Context, conn driver.Conn, r *Result) error {
 	if err := insert(ctx, conn, "estimates", append(rows, old...)); err != nil {
 		return fmt.Errorf("write estimates of %s: %w", r.Scope, err)
 	}
+	return WriteVerdicts(ctx, conn, r)
+}
+
+// WriteVerdicts puts a result into verdicts only. Use it for the parts of a whole
+// whose sums Write has put into estimates: a part corrects by its own control
+// legs alone, and its rows would take the place of the whole's.
+func WriteVerdicts(ctx context.Context, conn driver.Conn, r *Result) error {
+	if r.Scope.Service != "" {
+		return errService
+	}
 	if err := insert(ctx, conn, "verdicts", r.verdictRows()); err != nil {
 		return fmt.Errorf("write verdicts of %s: %w", r.Scope, err)
 	}
 	return nil
 }
+
+var errService = errors.New("the tables keep no verdict of one service: judge without it, or do not store the result")
 
 // superseded are empty rows for what estimates holds of this window and scope
 // beyond the new rows.
@@ -97,7 +109,7 @@ func insertBatch[T any](ctx context.Context, conn driver.Conn, table string, row
 // and estimator, the headline's first. It is empty where there is none.
 func Latest(ctx context.Context, conn driver.Conn, s Scope) ([]Row, error) {
 	if s.Service != "" {
-		return nil, errors.New("read verdicts: the tables keep no verdict of one service")
+		return nil, errService
 	}
 	var rows []Row
 	err := conn.Select(ctx, &rows, `
