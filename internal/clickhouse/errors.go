@@ -11,42 +11,23 @@ import (
 	"syscall"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/kvwhatif/kvwhatif/internal/fault"
 )
 
-// Class says what a caller can do about an error.
-type Class int
+// Class and Error are those of package fault. An Error's Code is ClickHouse's.
+type (
+	// Class says what a caller can do about an error.
+	Class = fault.Class
+	// Error is an error of ClickHouse on one line, with its class.
+	Error = fault.Error
+)
 
-// The two classes. An error that is not known is retryable: giving up loses
-// data, trying again does not.
+// The two classes.
 const (
-	// Retryable will pass: the server is away, restarting, overloaded or out
-	// of disk or memory. Keep the data and try again.
-	Retryable Class = iota
-	// Permanent will not pass by itself: wrong query, type, password or name.
-	Permanent
+	Retryable = fault.Retryable // keep the data and try again
+	Permanent = fault.Permanent // say so and stop
 )
-
-// String names the class.
-func (c Class) String() string {
-	if c == Permanent {
-		return "permanent"
-	}
-	return "retryable"
-}
-
-// Error is an error of ClickHouse on one line, with its class.
-type Error struct {
-	Class Class
-	Code  int    // ClickHouse's error code, 0 where it did not answer
-	Text  string // one line, what happened and what to do
-	Err   error  // as the driver gave it
-}
-
-// Error is the one line.
-func (e *Error) Error() string { return e.Text }
-
-// Unwrap is the driver's error.
-func (e *Error) Unwrap() error { return e.Err }
 
 // IsRetryable says whether trying again later can help. It is false for nil,
 // and for the end of the caller's own context.

@@ -8,32 +8,23 @@ import (
 	"syscall"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/kvwhatif/kvwhatif/internal/fault"
 )
 
-// Class says what a caller can do about an error.
-type Class int
+// Class and Error are those of package fault. An Error's Code is Kafka's.
+type (
+	// Class says what a caller can do about an error.
+	Class = fault.Class
+	// Error is an error of Kafka on one line, with its class.
+	Error = fault.Error
+)
 
-// The two classes. An error that is not known is retryable: giving up loses
-// data, and sending twice is harmless here.
+// The two classes.
 const (
-	// Retryable will pass: a broker is away, a leader moves, the queue is full.
-	Retryable Class = iota
-	// Permanent will not pass by itself: a message too large, a missing right.
-	Permanent
+	Retryable = fault.Retryable // keep the data and send it again
+	Permanent = fault.Permanent // say so and stop
 )
-
-// Error is an error of Kafka on one line, with its class.
-type Error struct {
-	Class Class
-	Text  string // one line, what happened and what to do
-	Err   error  // as the client library gave it
-}
-
-// Error is the one line.
-func (e *Error) Error() string { return e.Text }
-
-// Unwrap is the library's error.
-func (e *Error) Unwrap() error { return e.Err }
 
 // ErrBusy is wrapped by the error of a Produce that found no room in flight:
 // tell the sender to wait.
@@ -88,12 +79,12 @@ func Classify(err error) *Error {
 	var code kafkago.Error
 	if errors.As(err, &code) {
 		if advice, ok := permanent[code]; ok {
-			return &Error{Class: Permanent, Err: err, Text: fmt.Sprintf("Kafka: %s (%s)", advice, code.Title())}
+			return &Error{Class: Permanent, Code: int(code), Err: err, Text: fmt.Sprintf("Kafka: %s (%s)", advice, code.Title())}
 		}
 		if code == kafkago.Unknown {
-			return &Error{Class: Retryable, Err: err, Text: "Kafka could not write (UNKNOWN): see its log; its disk may be full"}
+			return &Error{Class: Retryable, Code: int(code), Err: err, Text: "Kafka could not write (UNKNOWN): see its log; its disk may be full"}
 		}
-		return &Error{Class: Retryable, Err: err, Text: fmt.Sprintf("Kafka: %s (code %d)", code.Title(), int(code))}
+		return &Error{Class: Retryable, Code: int(code), Err: err, Text: fmt.Sprintf("Kafka: %s (code %d)", code.Title(), int(code))}
 	}
 	return classifyTransport(err)
 }
@@ -115,7 +106,7 @@ func classifyWrites(each kafkago.WriteErrors, err error) *Error {
 	if worst == nil {
 		return &Error{Err: err, Text: "Kafka: " + err.Error()}
 	}
-	return &Error{Class: worst.Class, Err: err, Text: fmt.Sprintf("%s; %d of %d messages not acknowledged", worst.Text, failed, len(each))}
+	return &Error{Class: worst.Class, Code: worst.Code, Err: err, Text: fmt.Sprintf("%s; %d of %d messages not acknowledged", worst.Text, failed, len(each))}
 }
 
 func classifyTransport(err error) *Error {
