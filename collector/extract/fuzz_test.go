@@ -140,26 +140,3 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkExtract(b *testing.B) {
-	vllm, err := os.ReadFile("testdata/vllm/vllm_spans_run1_grpc_15.pb")
-	require.NoError(b, err)
-	spans := make([]*tracepb.Span, 64)
-	for i := range spans {
-		spans[i] = spanOf(contract())
-	}
-	for name, req := range map[string][]byte{"contract": request(b, spans...), "vllm": vllm} {
-		b.Run(name, func(b *testing.B) {
-			var out Result
-			limits := DefaultLimits(now)
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := Extract(req, limits, &out); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*out.Spans), "ns/span")
-			b.ReportMetric(float64(len(req)/out.Spans), "B/span")
-		})
-	}
-}

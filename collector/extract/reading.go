@@ -67,6 +67,15 @@ type reading struct {
 	candidates bool      // the number of candidates is known
 	replay     bool      // some attribute of a leg was there
 	genAI      genAI
+	resource   resource
+}
+
+// resource is what is known of the resource of the spans just read: many share
+// one.
+type resource struct {
+	of      *[]byte // identity of Span.Resource
+	service string
+	fault   *fault
 }
 
 // genAI holds what the GenAI conventions name too; the contract's own attribute
@@ -81,16 +90,21 @@ type genAI struct {
 func (r *reading) begin(p *schema.Part, a *adapter) {
 	*p = schema.Part{Kind: a.kind, Adapter: a.name, Decision: schema.Decision{
 		PrefixBlocks: p.Decision.PrefixBlocks[:0], Candidates: p.Decision.Candidates[:0]}}
-	*r = reading{limits: r.limits, p: p}
+	*r = reading{limits: r.limits, p: p, resource: r.resource}
 }
 
 func (r *reading) span(s *Span, a *adapter) *fault {
 	if f := r.head(s); f != nil {
 		return f
 	}
-	if f := r.service(s); f != nil {
-		return f
+	if of := unsafe.SliceData(s.Resource); of != r.resource.of {
+		r.resource = resource{of: of}
+		r.resource.fault = r.service(s)
 	}
+	if r.resource.fault != nil {
+		return r.resource.fault
+	}
+	r.p.Service = r.resource.service
 	var attr Attribute
 	for as := s.Attributes(); ; {
 		more, err := as.Next(&attr)
@@ -149,7 +163,7 @@ func (r *reading) head(s *Span) *fault {
 // service finds service.name among the resource's attributes.
 func (r *reading) service(s *Span) *fault {
 	for _, resource := range s.Resource {
-		as := Attributes{resource, resourceAttributes}
+		as := Attributes{cursor{rest: resource}, resourceAttributes}
 		var attr Attribute
 		for more, err := as.Next(&attr); more || err != nil; more, err = as.Next(&attr) {
 			if err != nil {
@@ -158,7 +172,7 @@ func (r *reading) service(s *Span) *fault {
 			if string(attr.Key) != "service.name" {
 				continue
 			}
-			if f := r.text(attr.Value, &r.p.Service); f != nil {
+			if f := r.text(attr.Value, &r.resource.service); f != nil {
 				f.reason = "resource attribute service.name: " + f.reason
 				return f
 			}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"encoding/binary"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -42,15 +43,17 @@ var wireTypes = [...]protowire.Type{
 // read sets v from an AnyValue. As protobuf has it, the last alternative that is
 // set holds.
 func (v *Value) read(b []byte) error {
-	for len(b) > 0 {
-		f, rest, err := next(b)
-		if err != nil {
+	if len(b) == 9 && b[0] == anyDouble<<3|byte(protowire.Fixed64Type) { // by far the most of a contract span
+		*v = Value{Type: TypeDouble, bits: binary.LittleEndian.Uint64(b[1:])}
+		return nil
+	}
+	for c := (cursor{rest: b}); len(c.rest) > 0; {
+		if err := c.next(); err != nil {
 			return err
 		}
-		if f.number >= anyString && f.number <= anyBytes && f.typ == wireTypes[f.number] {
-			*v = Value{Type: Type(f.number), bits: f.num, b: f.b}
+		if c.number >= anyString && c.number <= anyBytes && c.typ == wireTypes[c.number] {
+			*v = Value{Type: Type(c.number), bits: c.num, b: c.b}
 		}
-		b = rest
 	}
 	return nil
 }
@@ -66,23 +69,21 @@ func (v Value) Double() float64 { return math.Float64frombits(v.bits) }
 func (v Value) Bytes() []byte { return v.b }
 
 // Elements gives a cursor over the elements of an array, in their order.
-func (v Value) Elements() Elements { return Elements{v.b} }
+func (v Value) Elements() Elements { return Elements{cursor{rest: v.b}} }
 
 // Elements is a cursor over the elements of an array.
-type Elements struct{ rest []byte }
+type Elements struct{ cursor }
 
 // Next reads the next element into v. It gives false after the last one, and
 // with the error where reading had to stop.
 func (es *Elements) Next(v *Value) (bool, error) {
 	for len(es.rest) > 0 {
-		f, rest, err := next(es.rest)
-		if err != nil {
+		if err := es.next(); err != nil {
 			return false, err
 		}
-		es.rest = rest
-		if f.number == arrayValues && f.typ == protowire.BytesType {
+		if es.number == arrayValues && es.typ == protowire.BytesType {
 			*v = Value{}
-			err := v.read(f.b)
+			err := v.read(es.b)
 			return err == nil, err
 		}
 	}

@@ -56,56 +56,77 @@ const (
 	arrayValues = 1
 )
 
-// field is one field of a message: num where it is a varint or fixed64, b where
-// it is length-delimited.
-type field struct {
+// cursor goes over the fields of a message. The field that it is at has num where
+// it is a varint or fixed64, and b where it is length-delimited.
+type cursor struct {
+	rest   []byte
 	number protowire.Number
 	typ    protowire.Type
 	num    uint64
 	b      []byte
 }
 
-func next(b []byte) (f field, rest []byte, err error) {
-	// Most fields are length-delimited, with a tag and a length of one byte.
-	if len(b) > 1 && b[0] >= 1<<3 && b[0] < 0x80 && b[0]&7 == byte(protowire.BytesType) && int(b[1]) <= min(len(b)-2, 0x7f) {
-		n := 2 + int(b[1])
-		return field{number: protowire.Number(b[0] >> 3), typ: protowire.BytesType, b: b[2:n]}, b[n:], nil
+// next goes to the next field; there must be one: len(c.rest) > 0.
+func (c *cursor) next() error {
+	if c.short() {
+		return nil
 	}
-	number, typ, n := protowire.ConsumeTag(b)
+	number, typ, n := protowire.ConsumeTag(c.rest)
 	if n < 0 {
-		return f, nil, protowire.ParseError(n)
+		return protowire.ParseError(n)
 	}
-	f.number, f.typ = number, typ
-	b = b[n:]
+	c.number, c.typ, c.num, c.b = number, typ, 0, nil
+	b := c.rest[n:]
 	switch typ {
 	case protowire.VarintType:
-		f.num, n = protowire.ConsumeVarint(b)
+		c.num, n = protowire.ConsumeVarint(b)
 	case protowire.Fixed64Type:
-		f.num, n = protowire.ConsumeFixed64(b)
+		c.num, n = protowire.ConsumeFixed64(b)
 	case protowire.BytesType:
-		f.b, n = protowire.ConsumeBytes(b)
+		c.b, n = protowire.ConsumeBytes(b)
 	default:
 		n = protowire.ConsumeFieldValue(number, typ, b)
 	}
 	if n < 0 {
-		return f, nil, protowire.ParseError(n)
+		return protowire.ParseError(n)
 	}
-	return f, b[n:], nil
+	c.rest = b[n:]
+	return nil
+}
+
+// short is next for a length-delimited field whose tag is one byte and whose
+// length is one or two, which nearly all are. It is false for others.
+func (c *cursor) short() bool {
+	b := c.rest
+	if len(b) < 3 || b[0]&0x87 != byte(protowire.BytesType) || b[0] < 1<<3 {
+		return false
+	}
+	size, start := int(b[1]), 2
+	if size >= 0x80 {
+		if b[2] >= 0x80 || b[2] == 0 {
+			return false
+		}
+		size, start = size&0x7f|int(b[2])<<7, 3
+	}
+	if size > len(b)-start {
+		return false
+	}
+	c.number, c.typ = protowire.Number(b[0]>>3), protowire.BytesType
+	c.b, c.rest = b[start:start+size], b[start+size:]
+	return true
 }
 
 // children calls visit with each length-delimited field of that number.
 func children(b []byte, number protowire.Number, visit func([]byte) error) error {
-	for len(b) > 0 {
-		f, rest, err := next(b)
-		if err != nil {
+	for c := (cursor{rest: b}); len(c.rest) > 0; {
+		if err := c.next(); err != nil {
 			return err
 		}
-		if f.number == number && f.typ == protowire.BytesType {
-			if err := visit(f.b); err != nil {
+		if c.number == number && c.typ == protowire.BytesType {
+			if err := visit(c.b); err != nil {
 				return err
 			}
 		}
-		b = rest
 	}
 	return nil
 }
@@ -142,38 +163,38 @@ func walkScope(b []byte, s *Span, visit func(*Span, error) error) error {
 // another wire type than it should have is one that nobody knows.
 func (s *Span) read(b []byte) error {
 	*s = Span{Raw: b, Resource: s.Resource, Scope: s.Scope}
-	for len(b) > 0 {
-		f, rest, err := next(b)
-		if err != nil {
+	for c := (cursor{rest: b}); len(c.rest) > 0; {
+		if err := c.next(); err != nil {
 			return err
 		}
-		switch f.typ {
+		switch c.typ {
 		case protowire.BytesType:
-			switch f.number {
+			switch c.number {
 			case spanTraceID:
-				s.TraceID = f.b
+				s.TraceID = c.b
 			case spanSpanID:
-				s.SpanID = f.b
+				s.SpanID = c.b
 			case spanParentID:
-				s.ParentID = f.b
+				s.ParentID = c.b
 			case spanName:
-				s.Name = f.b
+				s.Name = c.b
 			}
 		case protowire.Fixed64Type:
-			switch f.number {
+			switch c.number {
 			case spanStart:
-				s.StartNanos = f.num
+				s.StartNanos = c.num
 			case spanEnd:
-				s.EndNanos = f.num
+				s.EndNanos = c.num
 			}
 		}
-		b = rest
 	}
 	return nil
 }
 
 // Attributes gives a cursor over the span's attributes, in their order.
-func (s *Span) Attributes() Attributes { return Attributes{s.Raw, spanAttributes} }
+func (s *Span) Attributes() Attributes {
+	return Attributes{cursor{rest: s.Raw}, spanAttributes}
+}
 
 // Attribute is one attribute. Its key and value point into the request.
 type Attribute struct {
@@ -184,21 +205,19 @@ type Attribute struct {
 
 // Attributes is a cursor over the attributes of a message.
 type Attributes struct {
-	rest   []byte
-	number protowire.Number // of the message's field that holds them
+	cursor
+	field protowire.Number // of the message, that holds them
 }
 
 // Next reads the next attribute into a. It gives false after the last one, and
 // with the error where reading had to stop.
 func (as *Attributes) Next(a *Attribute) (bool, error) {
 	for len(as.rest) > 0 {
-		f, rest, err := next(as.rest)
-		if err != nil {
+		if err := as.next(); err != nil {
 			return false, err
 		}
-		as.rest = rest
-		if f.number == as.number && f.typ == protowire.BytesType {
-			err := a.read(f.b)
+		if as.number == as.field && as.typ == protowire.BytesType {
+			err := a.read(as.b)
 			return err == nil, err
 		}
 	}
@@ -207,21 +226,19 @@ func (as *Attributes) Next(a *Attribute) (bool, error) {
 
 func (a *Attribute) read(b []byte) error {
 	*a = Attribute{Size: len(b)}
-	for len(b) > 0 {
-		f, rest, err := next(b)
-		if err != nil {
+	for c := (cursor{rest: b}); len(c.rest) > 0; {
+		if err := c.next(); err != nil {
 			return err
 		}
 		switch {
-		case f.typ != protowire.BytesType:
-		case f.number == keyValueKey:
-			a.Key = f.b
-		case f.number == keyValueValue:
-			if err := a.Value.read(f.b); err != nil {
+		case c.typ != protowire.BytesType:
+		case c.number == keyValueKey:
+			a.Key = c.b
+		case c.number == keyValueValue:
+			if err := a.Value.read(c.b); err != nil {
 				return err
 			}
 		}
-		b = rest
 	}
 	return nil
 }
