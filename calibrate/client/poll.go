@@ -16,9 +16,6 @@ import (
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 )
 
-// SignatureHeader carries the detached JWS of the body.
-const SignatureHeader = "Kvwhatif-Signature"
-
 const (
 	minBackoff    = time.Second
 	statusTimeout = 5 * time.Second
@@ -110,7 +107,7 @@ func (f *follower) poll(ctx context.Context) (fresh bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read coefficients: %w", err)
 	}
-	return f.take(schema.SignedDocument{Payload: payload, Signature: resp.Header.Get(SignatureHeader)}, resp.Header.Get("ETag"))
+	return f.take(schema.SignedDocument{Payload: payload, Signature: resp.Header.Get(coefficients.SignatureHeader)}, resp.Header.Get("ETag"))
 }
 
 func (f *follower) get(ctx context.Context) (*http.Response, error) {

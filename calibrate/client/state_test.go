@@ -68,7 +68,7 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(http.StatusNotModified, nil, tag), nil
 	}
 	resp := answer(http.StatusOK, f.signed.Payload, tag)
-	resp.Header.Set(SignatureHeader, f.signed.Signature)
+	resp.Header.Set(coefficients.SignatureHeader, f.signed.Signature)
 	return resp, nil
 }
 
@@ -207,7 +207,7 @@ func TestLastGoodOnDisk(t *testing.T) {
 			<-r.Context().Done() // a long poll
 			return
 		}
-		w.Header().Set(SignatureHeader, s.Signature)
+		w.Header().Set(coefficients.SignatureHeader, s.Signature)
 		_, _ = w.Write(s.Payload)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())

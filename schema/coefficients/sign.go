@@ -14,6 +14,9 @@ import (
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
+// SignatureHeader carries, over HTTP, the detached JWS of the body.
+const SignatureHeader = "Kvwhatif-Signature"
+
 // ErrSignature is wrapped by every refusal of a signature.
 var ErrSignature = errors.New("signature of the coefficient document does not verify")
 
