@@ -37,33 +37,33 @@ func Frames(msg []byte) iter.Seq2[[]byte, error] {
 			yield(msg, err)
 			return
 		}
-		for len(rest) > 0 {
-			f, after, err := next(rest)
-			if err == nil && (f.num != partField || f.typ != protowire.BytesType) {
-				err = fmt.Errorf("field %d is none of a batch of version %d", f.num, Version)
+		c := cursor{rest: rest}
+		for c.next() {
+			if c.num != partField || c.typ != protowire.BytesType {
+				c.err = fmt.Errorf("field %d is none of a batch of version %d", c.num, Version)
+				break
 			}
-			if err != nil {
-				yield(rest, fmt.Errorf("read the frames of a message at byte %d of %d: %w", len(msg)-len(rest), len(msg), err))
+			if !yield(c.b, nil) {
 				return
 			}
-			if !yield(f.b, nil) {
-				return
-			}
-			rest = after
+			rest = c.rest
+		}
+		if c.err != nil {
+			yield(rest, fmt.Errorf("read the frames of a message at byte %d of %d: %w", len(msg)-len(rest), len(msg), c.err))
 		}
 	}
 }
 
 // afterVersion reads the version, which is the first field of every message.
 func afterVersion(msg []byte) ([]byte, error) {
-	f, rest, err := next(msg)
-	if err != nil || f.num != versionField || f.typ != protowire.VarintType {
+	c := cursor{rest: msg}
+	if !c.next() || c.num != versionField || c.typ != protowire.VarintType {
 		return nil, fmt.Errorf("%w: the message does not begin with one", ErrVersion)
 	}
-	if f.v != Version {
-		return nil, fmt.Errorf("%w %d, this program reads %d: update it, or find out who else writes to the topic", ErrVersion, f.v, Version)
+	if c.v != Version {
+		return nil, fmt.Errorf("%w %d, this program reads %d: update it, or find out who else writes to the topic", ErrVersion, c.v, Version)
 	}
-	return rest, nil
+	return c.rest, nil
 }
 
 // Batcher packs parts into messages of at most Max bytes. Its zero value is

@@ -66,14 +66,12 @@ func AppendDeadLetter(b []byte, l *DeadLetter) []byte {
 func DecodeDeadLetter(b []byte, l *DeadLetter) error {
 	*l = DeadLetter{}
 	b, err := afterVersion(b)
-	for err == nil && len(b) > 0 {
-		var f field
-		if f, b, err = next(b); err == nil {
-			err = letterField(f, l)
-		}
+	c := cursor{rest: b, err: err}
+	for c.next() {
+		c.err = letterField(&c.field, l)
 	}
-	if err != nil {
-		return fmt.Errorf("decode dead letter: %w", err)
+	if c.err != nil {
+		return c.within("decode dead letter")
 	}
 	if len(l.Bytes) > MaxDeadLetterBytes || l.Length < int64(len(l.Bytes)) {
 		return fmt.Errorf("decode dead letter: %d bytes kept of %d", len(l.Bytes), l.Length)
@@ -81,7 +79,7 @@ func DecodeDeadLetter(b []byte, l *DeadLetter) error {
 	return nil
 }
 
-func letterField(f field, l *DeadLetter) error {
+func letterField(f *field, l *DeadLetter) error {
 	text, ints := letterText(l), letterInts(l)
 	if i, ok := f.at(2, len(text)); ok {
 		*text[i] = string(f.b)

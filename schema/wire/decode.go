@@ -34,15 +34,12 @@ func DecodePart(b []byte, p *schema.Part) error {
 func (d *Decoder) Part(b []byte, p *schema.Part) error {
 	*p = schema.Part{Decision: schema.Decision{
 		PrefixBlocks: p.Decision.PrefixBlocks[:0], Candidates: p.Decision.Candidates[:0]}}
-	for len(b) > 0 {
-		f, rest, err := next(b)
-		if err == nil {
-			err = d.partField(f, p)
-		}
-		if err != nil {
-			return fmt.Errorf("decode part: %w", err)
-		}
-		b = rest
+	c := cursor{rest: b}
+	for c.next() {
+		c.err = d.partField(&c.field, p)
+	}
+	if c.err != nil {
+		return c.within("decode part")
 	}
 	if p.Kind == 0 {
 		return errors.New("decode part: it has no kind")
@@ -50,7 +47,7 @@ func (d *Decoder) Part(b []byte, p *schema.Part) error {
 	return nil
 }
 
-func (d *Decoder) partField(f field, p *schema.Part) error {
+func (d *Decoder) partField(f *field, p *schema.Part) error {
 	switch f.num {
 	case 1:
 		return enum(f, &p.Kind, schema.KindReplay)
@@ -72,37 +69,28 @@ func (d *Decoder) partField(f field, p *schema.Part) error {
 		p.RequestID = string(f.b) // comes once: not worth keeping
 		return f.is(protowire.BytesType)
 	case 10:
-		return nested(d, f, &p.Decision, (*Decoder).decisionField, "decision")
+		return d.decision(f, &p.Decision)
 	case 11:
-		return nested(d, f, &p.Observed, (*Decoder).observedField, "observed")
+		return d.observed(f, &p.Observed)
 	case 12:
-		return nested(d, f, &p.Engine, (*Decoder).engineField, "engine")
+		return d.engine(f, &p.Engine)
 	case 13:
-		return nested(d, f, &p.Transfer, (*Decoder).transferField, "transfer")
+		return d.transfer(f, &p.Transfer)
 	case 14:
-		return nested(d, f, &p.Replay, (*Decoder).replayField, "replay")
+		return d.replay(f, &p.Replay)
 	}
 	return nil // a field of a later revision
 }
 
-func nested[T any](d *Decoder, f field, x *T, set func(*Decoder, field, *T) error, name string) error {
-	if err := f.is(protowire.BytesType); err != nil {
-		return err
+func (d *Decoder) decision(f *field, x *schema.Decision) error {
+	c := f.message()
+	for c.next() {
+		c.err = d.decisionField(&c.field, x)
 	}
-	for b := f.b; len(b) > 0; {
-		g, rest, err := next(b)
-		if err == nil {
-			err = set(d, g, x)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		b = rest
-	}
-	return nil
+	return c.within("decision")
 }
 
-func (d *Decoder) decisionField(f field, x *schema.Decision) error {
+func (d *Decoder) decisionField(f *field, x *schema.Decision) error {
 	text, counts := decisionText(x), decisionCounts(x)
 	if i, ok := f.at(1, len(text)); ok {
 		return d.text(f, text[i])
@@ -122,13 +110,13 @@ func (d *Decoder) decisionField(f field, x *schema.Decision) error {
 	case 18:
 		return blocks(f, &x.PrefixBlocks)
 	case 19:
-		return d.candidate(f, x)
+		return d.addCandidate(f, x)
 	}
 	return nil
 }
 
 // blocks reads hashes, packed or one by one, as protobuf allows both.
-func blocks(f field, dst *[]int64) error {
+func blocks(f *field, dst *[]int64) error {
 	if f.typ == protowire.Fixed64Type {
 		*dst = append(*dst, int64(f.v))
 		return nil
@@ -142,16 +130,24 @@ func blocks(f field, dst *[]int64) error {
 	return f.is(protowire.BytesType)
 }
 
-func (d *Decoder) candidate(f field, x *schema.Decision) error {
+func (d *Decoder) addCandidate(f *field, x *schema.Decision) error {
 	n := len(x.Candidates)
 	if n == MaxCandidates {
 		return fmt.Errorf("more than %d candidates", MaxCandidates)
 	}
 	x.Candidates = append(x.Candidates, schema.Candidate{})
-	return nested(d, f, &x.Candidates[n], (*Decoder).candidateField, "candidate")
+	return d.candidate(f, &x.Candidates[n])
 }
 
-func (d *Decoder) candidateField(f field, x *schema.Candidate) error {
+func (d *Decoder) candidate(f *field, x *schema.Candidate) error {
+	c := f.message()
+	for c.next() {
+		c.err = d.candidateField(&c.field, x)
+	}
+	return c.within("candidate")
+}
+
+func (d *Decoder) candidateField(f *field, x *schema.Candidate) error {
 	text, ints, floats := candidateText(x), candidateInts(x), candidateFloats(x)
 	if i, ok := f.at(1, len(text)); ok {
 		return d.text(f, text[i])
@@ -171,7 +167,15 @@ func (d *Decoder) candidateField(f field, x *schema.Candidate) error {
 	return nil
 }
 
-func (d *Decoder) observedField(f field, x *schema.Observed) error {
+func (d *Decoder) observed(f *field, x *schema.Observed) error {
+	c := f.message()
+	for c.next() {
+		c.err = d.observedField(&c.field, x)
+	}
+	return c.within("observed")
+}
+
+func (d *Decoder) observedField(f *field, x *schema.Observed) error {
 	seconds := observedSeconds(x)
 	if i, ok := f.at(2, len(seconds)); ok {
 		return f.seconds(seconds[i])
@@ -182,7 +186,15 @@ func (d *Decoder) observedField(f field, x *schema.Observed) error {
 	return nil
 }
 
-func (d *Decoder) engineField(f field, x *schema.Engine) error {
+func (d *Decoder) engine(f *field, x *schema.Engine) error {
+	c := f.message()
+	for c.next() {
+		c.err = d.engineField(&c.field, x)
+	}
+	return c.within("engine")
+}
+
+func (d *Decoder) engineField(f *field, x *schema.Engine) error {
 	counts, seconds := engineCounts(x), engineSeconds(x)
 	if i, ok := f.at(2, len(counts)); ok {
 		return f.count(counts[i])
@@ -196,7 +208,15 @@ func (d *Decoder) engineField(f field, x *schema.Engine) error {
 	return nil
 }
 
-func (d *Decoder) transferField(f field, x *schema.Transfer) error {
+func (d *Decoder) transfer(f *field, x *schema.Transfer) error {
+	c := f.message()
+	for c.next() {
+		c.err = d.transferField(&c.field, x)
+	}
+	return c.within("transfer")
+}
+
+func (d *Decoder) transferField(f *field, x *schema.Transfer) error {
 	text, counts, seconds := transferText(x), transferCounts(x), transferSeconds(x)
 	if i, ok := f.at(1, len(text)); ok {
 		return d.text(f, text[i])
@@ -213,7 +233,15 @@ func (d *Decoder) transferField(f field, x *schema.Transfer) error {
 	return nil
 }
 
-func (d *Decoder) replayField(f field, x *schema.Replay) error {
+func (d *Decoder) replay(f *field, x *schema.Replay) error {
+	c := f.message()
+	for c.next() {
+		c.err = d.replayField(&c.field, x)
+	}
+	return c.within("replay")
+}
+
+func (d *Decoder) replayField(f *field, x *schema.Replay) error {
 	text, counts, seconds := replayText(x), replayCounts(x), replaySeconds(x)
 	if i, ok := f.at(1, len(text)); ok {
 		return d.text(f, text[i])
@@ -240,7 +268,7 @@ func (d *Decoder) replayField(f field, x *schema.Replay) error {
 }
 
 // text reads a string, and keeps it if there is a Decoder to keep it.
-func (d *Decoder) text(f field, dst *string) error {
+func (d *Decoder) text(f *field, dst *string) error {
 	if d == nil || len(f.b) > maxInternedBytes {
 		*dst = string(f.b)
 		return f.is(protowire.BytesType)

@@ -21,69 +21,96 @@ type field struct {
 	b   []byte
 }
 
-// next cuts the first field off b.
-func next(b []byte) (f field, rest []byte, err error) {
-	num, typ, n := protowire.ConsumeTag(b)
-	if n < 0 {
-		return f, nil, protowire.ParseError(n)
+// cursor goes over the fields of a message; it is at one of them.
+type cursor struct {
+	field
+	rest []byte
+	err  error // ends the going
+}
+
+// next goes to the next field. It is false at the end, and after an error.
+func (c *cursor) next() bool {
+	if c.err != nil || len(c.rest) == 0 {
+		return false
 	}
-	f.num, f.typ = num, typ
-	b = b[n:]
+	num, typ, n := protowire.ConsumeTag(c.rest)
+	if n < 0 {
+		return c.broken(n)
+	}
+	c.field = field{num: num, typ: typ}
+	b := c.rest[n:]
 	switch typ {
 	case protowire.VarintType:
-		f.v, n = protowire.ConsumeVarint(b)
+		c.v, n = protowire.ConsumeVarint(b)
 	case protowire.Fixed64Type:
-		f.v, n = protowire.ConsumeFixed64(b)
+		c.v, n = protowire.ConsumeFixed64(b)
 	case protowire.BytesType:
-		f.b, n = protowire.ConsumeBytes(b)
+		c.b, n = protowire.ConsumeBytes(b)
 	default:
 		n = protowire.ConsumeFieldValue(num, typ, b)
 	}
 	if n < 0 {
-		return f, nil, protowire.ParseError(n)
+		return c.broken(n)
 	}
-	return f, b[n:], nil
+	c.rest = b[n:]
+	return true
+}
+
+func (c *cursor) broken(n int) bool {
+	c.err = protowire.ParseError(n)
+	return false
+}
+
+// message goes into the field, which is a nested message.
+func (f *field) message() cursor { return cursor{rest: f.b, err: f.is(protowire.BytesType)} }
+
+// within gives the error, with the name of the message.
+func (c *cursor) within(name string) error {
+	if c.err != nil {
+		return fmt.Errorf("%s: %w", name, c.err)
+	}
+	return nil
 }
 
 // at gives the place of the field among size fields from number from.
-func (f field) at(from protowire.Number, size int) (int, bool) {
+func (f *field) at(from protowire.Number, size int) (int, bool) {
 	i := int(f.num) - int(from)
 	return i, i >= 0 && i < size
 }
 
-func (f field) is(t protowire.Type) error {
+func (f *field) is(t protowire.Type) error {
 	if f.typ != t {
 		return fmt.Errorf("field %d: %w", f.num, errType)
 	}
 	return nil
 }
 
-func (f field) count(dst *schema.Count) error {
+func (f *field) count(dst *schema.Count) error {
 	*dst = schema.Some(protowire.DecodeZigZag(f.v))
 	return f.is(protowire.VarintType)
 }
 
-func (f field) int(dst *int64) error {
+func (f *field) int(dst *int64) error {
 	*dst = protowire.DecodeZigZag(f.v)
 	return f.is(protowire.VarintType)
 }
 
-func (f field) seconds(dst *schema.Seconds) error {
+func (f *field) seconds(dst *schema.Seconds) error {
 	*dst = schema.Some(math.Float64frombits(f.v))
 	return f.is(protowire.Fixed64Type)
 }
 
-func (f field) float(dst *float64) error {
+func (f *field) float(dst *float64) error {
 	*dst = math.Float64frombits(f.v)
 	return f.is(protowire.Fixed64Type)
 }
 
-func (f field) nanos(dst *int64) error {
+func (f *field) nanos(dst *int64) error {
 	*dst = int64(f.v)
 	return f.is(protowire.Fixed64Type)
 }
 
-func (f field) id(dst []byte) error {
+func (f *field) id(dst []byte) error {
 	if err := f.is(protowire.BytesType); err != nil {
 		return err
 	}
@@ -95,7 +122,7 @@ func (f field) id(dst []byte) error {
 }
 
 // enum reads a number of at most last.
-func enum[T ~uint8](f field, dst *T, last T) error {
+func enum[T ~uint8](f *field, dst *T, last T) error {
 	if f.v > uint64(last) {
 		return fmt.Errorf("field %d: %d is no value of this schema version (last is %d)", f.num, f.v, last)
 	}
