@@ -37,13 +37,20 @@ func DecisionOf(plan *sample.Plan, part *schema.Part, block int64) estimate.Deci
 	return out
 }
 
-// sliceLink is the link of the choice, or the one that the alternative would use.
+// sliceLink is the link of the choice, else the one that the alternative would
+// use, else the first that any candidate would: a decision belongs to the link
+// that it could have loaded.
 func sliceLink(d *schema.Decision) string {
 	if d.Link != "" {
 		return d.Link
 	}
-	if i := d.Alternative(); i >= 0 {
+	if i := d.Alternative(); i >= 0 && d.Candidates[i].Links != "" {
 		return linkOf(&d.Candidates[i])
+	}
+	for i := range d.Candidates {
+		if d.Candidates[i].Links != "" {
+			return linkOf(&d.Candidates[i])
+		}
 	}
 	return ""
 }
