@@ -31,10 +31,11 @@ type Batch struct {
 // the source.
 func (r *Runner) Run(ctx context.Context, src Source, ex execute.Executor) error {
 	group, inner := errgroup.WithContext(ctx)
-	legs := make(chan execute.Leg) // unbuffered: who is slow holds the source back
+	legs, came := make(chan execute.Leg), make(chan struct{}, 1)
+	group.Go(func() error { return r.read(inner, src, came) })
 	group.Go(func() error {
 		defer close(legs)
-		return r.feed(inner, src, legs)
+		return r.feed(inner, came, legs)
 	})
 	for range r.cfg.Concurrency {
 		group.Go(func() error {
@@ -54,14 +55,9 @@ func (r *Runner) Run(ctx context.Context, src Source, ex execute.Executor) error
 
 func (r *Runner) now() int64 { return r.cfg.Now().UnixNano() }
 
-func (r *Runner) feed(ctx context.Context, src Source, legs chan<- execute.Leg) error {
-	pending, _ := r.store.pending()
-	if err := r.again(ctx, func() error { return r.Flush(ctx, r.now()) }); err != nil {
-		return err
-	}
-	if err := hand(ctx, pending, legs); err != nil {
-		return err
-	}
+// read takes decisions from the source into the queue.
+func (r *Runner) read(ctx context.Context, src Source, came chan<- struct{}) error {
+	defer close(came)
 	for {
 		batch, err := src.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -70,19 +66,52 @@ func (r *Runner) feed(ctx context.Context, src Source, legs chan<- execute.Leg) 
 		if err != nil {
 			return fmt.Errorf("read decisions: %w", err)
 		}
-		drawn, err := r.Offer(r.now(), batch.Parts)
-		if err != nil {
+		if err := r.Accept(r.now(), batch.Parts); err != nil {
 			return err
 		}
 		if err := batch.Ack(ctx); err != nil {
 			// The legs are durable: decisions that come again give nothing.
 			r.cfg.Logger.Warn("replay: offsets were not committed, the decisions will come again", "error", err)
 		}
-		if err := hand(ctx, drawn, legs); err != nil {
-			return err
+		select {
+		case came <- struct{}{}:
+		default: // it has been told already
 		}
 		if err := r.tidy(); err != nil {
 			return err
+		}
+	}
+}
+
+// feed hands out legs as the budget allows, until the source has ended and
+// nothing waits.
+func (r *Runner) feed(ctx context.Context, came <-chan struct{}, legs chan<- execute.Leg) error {
+	if err := r.again(ctx, func() error { return r.Flush(ctx, r.now()) }); err != nil {
+		return err
+	}
+	tick := time.NewTicker(r.cfg.Retry)
+	defer tick.Stop()
+	for {
+		due, err := r.Due(r.now())
+		if err != nil {
+			return err
+		}
+		if err := hand(ctx, due, legs); err != nil {
+			return err
+		}
+		if came == nil {
+			if err := r.abandon(r.now()); err != nil || r.Stats().Waiting == 0 {
+				return err
+			}
+		}
+		select {
+		case _, open := <-came:
+			if !open {
+				came = nil // the source has ended
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -137,13 +166,13 @@ func (r *Runner) run(ctx context.Context, ex execute.Executor, leg execute.Leg) 
 func (r *Runner) wait(ctx context.Context, ex execute.Executor, leg *execute.Leg) string {
 	for {
 		if r.Killed() != "" {
-			return "killed"
+			return dropKilled
 		}
 		r.mu.Lock()
 		late := r.ledger.Expired(leg.DecidedNanos, r.now())
 		r.mu.Unlock()
 		if late {
-			return "past its deadline"
+			return dropLate
 		}
 		if ctx.Err() != nil || r.open(ctx, ex, leg) || !pause(ctx, r.cfg.Retry) {
 			return ""

@@ -102,6 +102,26 @@ func TestARestartNeitherRepeatsNorForgets(t *testing.T) {
 	}
 }
 
+// TestWaitingLegsAreFundedByTime: the budget fills while no decision comes.
+func TestWaitingLegsAreFundedByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, out := time.Now(), &sink{}
+		parts := decisions(40)
+		for _, p := range parts {
+			p.StartNanos = began.UnixNano()
+		}
+		r, err := New(Config{
+			Plan: testPlan(t, 0.5), Emit: out.emit, Limits: budget.Limits{GPURate: 0.1, ByteRate: 1e12, GPUBurst: 1, ByteBurst: 1e12},
+		}, NewMemoryStore())
+		require.NoError(t, err)
+		require.NoError(t, r.Run(t.Context(), &log{parts: parts}, &executetest.Fake{}))
+		s := r.Stats()
+		assert.Positive(t, s.Drawn)
+		assert.Equal(t, s.Drawn, s.Emitted)
+		assert.InDelta(t, s.Legs.GPUSeconds, 0.1*time.Since(began).Seconds(), 1.1)
+	})
+}
+
 // TestTimes holds what waits: an executor and a pipeline that are away, a shut
 // gate, a deadline.
 func TestTimes(t *testing.T) {

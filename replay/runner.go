@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sort"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Config struct {
 	Limits budget.Limits
 	Emit   Emit
 
+	MaxWaiting  int              // legs that wait for budget; more are dropped; 0: 20,000
 	Idle        budget.Idle      // gate; its zero value is always open
 	Concurrency int              // legs at once; 0: 4
 	Batch       time.Duration    // legs drawn within it are one batch; 0: 10 s
@@ -43,7 +45,8 @@ type Runner struct {
 	cfg   Config
 	store *Store
 
-	mu     sync.Mutex // over what follows
+	mu     sync.Mutex    // over what follows
+	queue  []execute.Leg // wait for budget, oldest first
 	plan   *sample.Plan
 	ledger *budget.Ledger
 	stats  Stats
@@ -61,6 +64,8 @@ type Stats struct {
 	Drawn      int64            // legs
 	Again      int64            // legs that came again and were known
 	Dropped    map[string]int64 // legs that did not run, by why
+	Waiting    int              // legs that wait for budget
+	OldestWait int64            // instant of the oldest decision that waits, Unix nanoseconds; 0 for none: estimate up to it
 	Executed   int64            // legs with a result
 	Emitted    int64            // results accepted by the pipeline
 	Completion []budget.Tally   // by stratum, leg and path
@@ -69,7 +74,8 @@ type Stats struct {
 	Legs       budget.Charge    // cost charged
 }
 
-// New makes a runner. The store stays the caller's to close.
+// New makes a runner; legs that the store still has without a result wait again.
+// The store stays the caller's to close.
 func New(cfg Config, store *Store) (*Runner, error) {
 	if cfg.Plan == nil || cfg.Emit == nil || store == nil {
 		return nil, errors.New("replay runner: a plan, an emitter and a store are required")
@@ -79,8 +85,10 @@ func New(cfg Config, store *Store) (*Runner, error) {
 		return nil, err
 	}
 	cfg.setDefaults()
+	pending, _ := store.pending()
+	sort.SliceStable(pending, func(i, j int) bool { return pending[i].DecidedNanos < pending[j].DecidedNanos })
 	return &Runner{
-		cfg: cfg, store: store, plan: cfg.Plan, ledger: ledger,
+		cfg: cfg, store: store, plan: cfg.Plan, ledger: ledger, queue: pending,
 		stats: Stats{Ineligible: map[string]int64{}, Dropped: map[string]int64{}},
 	}, nil
 }
@@ -88,6 +96,9 @@ func New(cfg Config, store *Store) (*Runner, error) {
 func (c *Config) setDefaults() {
 	if c.Concurrency <= 0 {
 		c.Concurrency = 4
+	}
+	if c.MaxWaiting <= 0 {
+		c.MaxWaiting = 20_000
 	}
 	if c.Batch <= 0 {
 		c.Batch = 10 * time.Second
@@ -101,80 +112,6 @@ func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-}
-
-// Offer draws the legs of decisions, at the instant now (Unix nanoseconds), and
-// gives those that the budget and the deadline admit. When it returns, every leg
-// drawn is in the store, and the parts' offsets may be committed. Parts of other
-// kinds are passed over; a decision that comes again gives nothing.
-func (r *Runner) Offer(now int64, parts []*schema.Part) ([]execute.Leg, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var legs []execute.Leg
-	var lines []line
-	fresh := map[string]bool{}
-	for _, p := range parts {
-		for _, l := range r.draw(now, p) {
-			if fresh[l.ID] || r.store.seen(l.ID) {
-				r.stats.Again++
-				continue
-			}
-			fresh[l.ID] = true
-			r.stats.Drawn++
-			r.count.Intend(cellOf(&l))
-			if why := r.admit(now, &l); why != "" {
-				r.stats.Dropped[why]++
-				lines = append(lines, line{ID: l.ID, At: now, Done: true})
-				continue
-			}
-			legs = append(legs, l)
-			lines = append(lines, line{ID: l.ID, At: now, Leg: &l})
-		}
-	}
-	if err := r.store.append(lines...); err != nil {
-		return nil, err
-	}
-	return legs, nil
-}
-
-func (r *Runner) draw(now int64, p *schema.Part) []execute.Leg {
-	if p.Kind != schema.KindContract {
-		return nil
-	}
-	r.stats.Decisions++
-	r.ledger.Earn(now, productionCost(p))
-	if why := sample.Eligible(p); why != "" {
-		r.stats.Ineligible[why]++
-		return nil
-	}
-	draws := r.plan.Draw(p)
-	legs := make([]execute.Leg, len(draws))
-	for i, d := range draws {
-		batch := fmt.Sprintf("%s-%d", r.plan.ID(), now/int64(r.cfg.Batch))
-		legs[i] = legOf(r.plan, p, d, batch)
-	}
-	return legs
-}
-
-// admit says why a leg is not to run; "" where it is, and is charged.
-func (r *Runner) admit(now int64, l *execute.Leg) string {
-	switch {
-	case r.killedNow() != "":
-		return "killed"
-	case r.ledger.Expired(l.DecidedNanos, now):
-		return "past its deadline"
-	case r.ledger.Take(now, chargeOf(l)) != "":
-		return "over budget"
-	}
-	return ""
-}
-
-func cellOf(l *execute.Leg) budget.Cell {
-	size := -1
-	if l.TokensPrefix >= 0 {
-		size = schema.SizeBucket(l.TokensPrefix)
-	}
-	return budget.Cell{Stratum: l.Stratum, Size: size, Leg: l.Kind.String(), Path: l.Path.String()}
 }
 
 // Finish takes what a leg came to, at the instant now (Unix nanoseconds): it
@@ -258,6 +195,12 @@ func (r *Runner) Stats() Stats {
 	s := r.stats
 	s.Plan, s.Killed = r.plan.ID(), r.killedNow()
 	s.Ineligible, s.Dropped = maps.Clone(s.Ineligible), maps.Clone(s.Dropped)
+	s.Waiting = len(r.queue)
+	for i := range r.queue {
+		if at := r.queue[i].DecidedNanos; s.OldestWait == 0 || at < s.OldestWait {
+			s.OldestWait = at
+		}
+	}
 	s.Completion, s.BySize = r.count.Tallies(), r.count.BySize()
 	s.Production, s.Legs = r.ledger.Totals()
 	return s

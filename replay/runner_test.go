@@ -117,9 +117,9 @@ func TestWhatDoesNotRunIsCounted(t *testing.T) {
 		now    int64
 		why    string
 	}{
-		"over budget": {func(c *Config) { c.Limits.GPURate, c.Limits.Share = 0, 0 }, start, "over budget"},
-		"too late":    {func(c *Config) { c.Limits.MaxAgeNanos = 1e9 }, start + 1e12, "past its deadline"},
-		"killed":      {func(c *Config) { c.KillFile = kill }, start, "killed"},
+		"full":     {func(c *Config) { c.Limits.GPURate, c.Limits.Share, c.MaxWaiting = 0, 0, 1 }, start, "too many waited"},
+		"too late": {func(c *Config) { c.Limits.MaxAgeNanos = 1e9 }, start + 1e12, "past its deadline"},
+		"killed":   {func(c *Config) { c.KillFile = kill }, start, "killed"},
 	}
 	require.NoError(t, os.WriteFile(kill, nil, 0o600))
 	for name, c := range cases {
@@ -129,7 +129,7 @@ func TestWhatDoesNotRunIsCounted(t *testing.T) {
 			require.NoError(t, err)
 			s := r.Stats()
 			assert.Empty(t, legs)
-			assert.Equal(t, map[string]int64{c.why: s.Drawn}, s.Dropped)
+			assert.Equal(t, map[string]int64{c.why: s.Drawn - int64(s.Waiting)}, s.Dropped)
 			assert.Positive(t, s.Drawn)
 			for _, tally := range s.Completion {
 				assert.Zero(t, tally.Completed())
@@ -139,6 +139,45 @@ func TestWhatDoesNotRunIsCounted(t *testing.T) {
 			require.NoError(t, err)
 			assert.Empty(t, again, "a leg that was given up stays so: its draw was spent")
 		})
+	}
+}
+
+// TestWhatIsShortWaitsInOrder: with half the budget that the legs want, half of
+// them run, small and large alike.
+func TestWhatIsShortWaitsInOrder(t *testing.T) {
+	for _, pool := range []bool{false, true} {
+		r := newRunner(t, NewMemoryStore(), &sink{}, func(c *Config) {
+			c.Limits = budget.Limits{Share: 0.2, GPUBurst: 2, ByteBurst: 8e9, Pool: pool}
+		})
+		parts, now := decisions(8000), int64(0)
+		for i := 0; i < len(parts); i += 100 {
+			now = parts[i].StartNanos
+			legs, err := r.Offer(now, parts[i:i+100])
+			require.NoError(t, err)
+			for _, l := range legs {
+				result := execute.Result{StartNanos: 1, EndNanos: 2, Observed: schema.Observed{TTFT: schema.Some(1.0)}, Cost: l.Estimate()}
+				require.NoError(t, r.Finish(t.Context(), now, l, result, nil))
+			}
+		}
+		s := r.Stats()
+		assert.Positive(t, s.Waiting)
+		assert.Equal(t, s.Drawn, s.Executed+int64(s.Waiting))
+		assert.Empty(t, s.Dropped)
+		assert.Greater(t, s.OldestWait, start)
+		assert.Less(t, s.OldestWait, now)
+		mean := float64(s.Executed) / float64(s.Drawn)
+		assert.Greater(t, mean, 0.1)
+		assert.Less(t, mean, 0.9)
+		for _, c := range s.BySize {
+			assert.InDelta(t, mean, c.Completed(), 0.25, "%+v", c)
+		}
+		assert.LessOrEqual(t, s.Legs.GPUSeconds, 0.2*s.Production.GPUSeconds+2)
+
+		next, err := r.Due(now) // nothing was earned since
+		require.NoError(t, err)
+		assert.Empty(t, next)
+		require.NoError(t, r.abandon(now))
+		assert.Equal(t, map[string]int64{"over budget": int64(s.Waiting)}, r.Stats().Dropped)
 	}
 }
 

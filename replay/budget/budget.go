@@ -16,8 +16,9 @@ type Limits struct {
 	Share       float64 // of production's own GPU-seconds and bytes, 0 to 1, earned as they are seen
 	GPURate     float64 // further GPU-seconds a second and worker; 0 for none
 	ByteRate    float64 // further bytes a second and link; 0 for none
-	GPUBurst    float64 // most that a worker's bucket holds, GPU-seconds
+	GPUBurst    float64 // most that a worker's bucket holds (with Pool: the one bucket), GPU-seconds
 	ByteBurst   float64 // most that a link's bucket holds, bytes
+	Pool        bool    // one GPU bucket for all workers: for fleets too small or runs too short to fund each
 	MaxAgeNanos int64   // a leg that starts later than this after its decision is dropped; 0 for no deadline
 }
 
@@ -77,7 +78,7 @@ func New(l Limits) (*Ledger, error) {
 func (b *Ledger) Earn(now int64, c Charge) {
 	b.earned.GPUSeconds += positive(c.GPUSeconds)
 	b.earned.Bytes += positive(c.Bytes)
-	w := refill(b.workers, c.Worker, now, b.limits.GPURate, b.limits.GPUBurst)
+	w := b.worker(now, c.Worker)
 	w.tokens = math.Min(b.limits.GPUBurst, w.tokens+b.limits.Share*positive(c.GPUSeconds))
 	if c.Link != "" {
 		l := refill(b.links, c.Link, now, b.limits.ByteRate, b.limits.ByteBurst)
@@ -85,29 +86,53 @@ func (b *Ledger) Earn(now int64, c Charge) {
 	}
 }
 
-// Take charges a leg before it runs, or says why it must not: a bucket must hold
-// the cost, or be full where the cost is above the burst. A large leg then puts
-// its bucket into debt, and so is not left out for its size.
-func (b *Ledger) Take(now int64, c Charge) (refused string) {
-	w := refill(b.workers, c.Worker, now, b.limits.GPURate, b.limits.GPUBurst)
+// Short says which bucket a leg waits for.
+type Short uint8
+
+// What a leg may wait for.
+const (
+	Enough    Short = iota // nothing: it is charged
+	ShortGPU               // its worker's GPU-seconds
+	ShortLink              // its link's bytes
+)
+
+// Take charges a leg before it runs, or says what it must wait for: a bucket must
+// hold the cost, or be full where the cost is above the burst. A large leg then
+// puts its bucket into debt, and so is not left out for its size.
+func (b *Ledger) Take(now int64, c Charge) Short {
+	w := b.worker(now, c.Worker)
 	if c.GPUSeconds > 0 && w.tokens < math.Min(c.GPUSeconds, b.limits.GPUBurst) {
-		return "GPU budget of worker " + c.Worker
+		return ShortGPU
 	}
 	if c.Link != "" && c.Bytes > 0 {
 		l := refill(b.links, c.Link, now, b.limits.ByteRate, b.limits.ByteBurst)
 		if l.tokens < math.Min(c.Bytes, b.limits.ByteBurst) {
-			return "byte budget of link " + c.Link
+			return ShortLink
 		}
 	}
 	b.Charge(now, c)
-	return ""
+	return Enough
 }
+
+func (b *Ledger) worker(now int64, name string) *bucket {
+	if b.limits.Pool {
+		name = ""
+	}
+	return refill(b.workers, name, now, b.limits.GPURate, b.limits.GPUBurst)
+}
+
+// Fills tells whether buckets fill with time alone; else only production's cost
+// fills them.
+func (b *Ledger) Fills() bool { return b.limits.GPURate > 0 || b.limits.ByteRate > 0 }
+
+// Pooled tells whether all workers share one bucket.
+func (b *Ledger) Pooled() bool { return b.limits.Pool }
 
 // Charge books a cost whether or not there is budget for it: preparation, and
 // what a leg cost above its estimate (negative amounts give back). Debt delays
 // later legs.
 func (b *Ledger) Charge(now int64, c Charge) {
-	w := refill(b.workers, c.Worker, now, b.limits.GPURate, b.limits.GPUBurst)
+	w := b.worker(now, c.Worker)
 	w.tokens = math.Min(b.limits.GPUBurst, w.tokens-finite(c.GPUSeconds))
 	b.spent.GPUSeconds += finite(c.GPUSeconds)
 	if c.Link != "" {

@@ -20,13 +20,13 @@ func ledger(t *testing.T, l Limits) *Ledger {
 func TestOnlyWhatWasEarnedIsSpent(t *testing.T) {
 	b := ledger(t, Limits{Share: 0.1, GPUBurst: 1, ByteBurst: 1000})
 	leg := Charge{Worker: "w", GPUSeconds: 0.5, Link: "l", Bytes: 100}
-	assert.Contains(t, b.Take(0, leg), "GPU budget of worker w")
+	assert.Equal(t, ShortGPU, b.Take(0, leg))
 	b.Earn(0, Charge{Worker: "w", GPUSeconds: 5})
-	assert.Contains(t, b.Take(0, leg), "byte budget of link l")
+	assert.Equal(t, ShortLink, b.Take(0, leg))
 	b.Earn(0, Charge{Worker: "w", Link: "l", Bytes: 1000})
-	assert.Empty(t, b.Take(0, leg))
-	assert.NotEmpty(t, b.Take(0, leg), "it is spent")
-	assert.NotEmpty(t, b.Take(0, Charge{Worker: "other", GPUSeconds: 0.1}), "a budget is of one worker")
+	assert.Zero(t, b.Take(0, leg))
+	assert.NotZero(t, b.Take(0, leg), "it is spent")
+	assert.NotZero(t, b.Take(0, Charge{Worker: "other", GPUSeconds: 0.1}), "a budget is of one worker")
 	production, legs := b.Totals()
 	assert.Equal(t, Charge{GPUSeconds: 5, Bytes: 1000}, production)
 	assert.Equal(t, Charge{GPUSeconds: 0.5, Bytes: 100}, legs)
@@ -35,13 +35,13 @@ func TestOnlyWhatWasEarnedIsSpent(t *testing.T) {
 func TestBucketsFillWithTimeUpToTheirBurst(t *testing.T) {
 	b := ledger(t, Limits{GPURate: 0.1, GPUBurst: 1, ByteBurst: 1})
 	leg := Charge{Worker: "w", GPUSeconds: 0.5}
-	assert.NotEmpty(t, b.Take(0, leg))
-	assert.NotEmpty(t, b.Take(4*second, leg))
-	assert.Empty(t, b.Take(5*second, leg))
-	assert.Empty(t, b.Take(1000*second, leg))
-	assert.Empty(t, b.Take(1000*second, leg))
-	assert.NotEmpty(t, b.Take(1000*second, leg), "no more than the burst was kept")
-	assert.NotEmpty(t, b.Take(0, leg), "a clock that goes back gives nothing")
+	assert.NotZero(t, b.Take(0, leg))
+	assert.NotZero(t, b.Take(4*second, leg))
+	assert.Zero(t, b.Take(5*second, leg))
+	assert.Zero(t, b.Take(1000*second, leg))
+	assert.Zero(t, b.Take(1000*second, leg))
+	assert.NotZero(t, b.Take(1000*second, leg), "no more than the burst was kept")
+	assert.NotZero(t, b.Take(0, leg), "a clock that goes back gives nothing")
 }
 
 // TestLargeLegsAreNotLeftOut: a leg above the burst waits for a full bucket, and
@@ -49,20 +49,20 @@ func TestBucketsFillWithTimeUpToTheirBurst(t *testing.T) {
 func TestLargeLegsAreNotLeftOut(t *testing.T) {
 	b := ledger(t, Limits{GPURate: 1, GPUBurst: 2, ByteBurst: 1})
 	large := Charge{Worker: "w", GPUSeconds: 10}
-	require.NotEmpty(t, b.Take(0, large))
-	assert.NotEmpty(t, b.Take(1*second, large))
-	assert.Empty(t, b.Take(2*second, large))
-	assert.NotEmpty(t, b.Take(9*second, Charge{Worker: "w", GPUSeconds: 0.1}), "in debt")
-	assert.Empty(t, b.Take(11*second, Charge{Worker: "w", GPUSeconds: 0.1}))
+	require.NotZero(t, b.Take(0, large))
+	assert.NotZero(t, b.Take(1*second, large))
+	assert.Zero(t, b.Take(2*second, large))
+	assert.NotZero(t, b.Take(9*second, Charge{Worker: "w", GPUSeconds: 0.1}), "in debt")
+	assert.Zero(t, b.Take(11*second, Charge{Worker: "w", GPUSeconds: 0.1}))
 }
 
 func TestPreparationAndOverrunsCount(t *testing.T) {
 	b := ledger(t, Limits{GPURate: 1, GPUBurst: 10, ByteBurst: 10, ByteRate: 1})
 	b.Charge(0, Charge{Worker: "w", GPUSeconds: 3, Link: "l", Bytes: 3})
-	assert.NotEmpty(t, b.Take(3*second, Charge{Worker: "w", GPUSeconds: 1}))
-	assert.NotEmpty(t, b.Take(3*second, Charge{Worker: "v", Link: "l", Bytes: 1}))
+	assert.NotZero(t, b.Take(3*second, Charge{Worker: "w", GPUSeconds: 1}))
+	assert.NotZero(t, b.Take(3*second, Charge{Worker: "v", Link: "l", Bytes: 1}))
 	b.Charge(3*second, Charge{Worker: "w", GPUSeconds: -1, Link: "l", Bytes: -1})
-	assert.Empty(t, b.Take(3*second, Charge{Worker: "w", GPUSeconds: 1, Link: "l", Bytes: 1}))
+	assert.Zero(t, b.Take(3*second, Charge{Worker: "w", GPUSeconds: 1, Link: "l", Bytes: 1}))
 	b.Charge(3*second, Charge{Worker: "w", GPUSeconds: math.NaN(), Link: "l", Bytes: math.Inf(1)})
 	_, legs := b.Totals()
 	assert.Equal(t, Charge{GPUSeconds: 3, Bytes: 3}, legs, "what is not a number is not charged")
@@ -78,7 +78,7 @@ func TestSpendingIsBoundedByTheShare(t *testing.T) {
 			now := int64(i) * second
 			b.Earn(now, Charge{Worker: "w", GPUSeconds: r.Float64(), Link: "l", Bytes: 10 * r.Float64()})
 			c := Charge{Worker: "w", GPUSeconds: 4 * r.Float64(), Link: "l", Bytes: 50 * r.Float64()}
-			if b.Take(now, c) == "" {
+			if b.Take(now, c) == Enough {
 				largest = math.Max(largest, c.GPUSeconds)
 			}
 		}
@@ -86,6 +86,16 @@ func TestSpendingIsBoundedByTheShare(t *testing.T) {
 		assert.Greater(t, legs.GPUSeconds, 0.0)
 		assert.LessOrEqual(t, legs.GPUSeconds, 0.05*production.GPUSeconds+largest)
 	}
+}
+
+func TestPooledWorkersShareOneBucket(t *testing.T) {
+	b := ledger(t, Limits{Share: 1, GPUBurst: 10, ByteBurst: 1, Pool: true})
+	b.Earn(0, Charge{Worker: "a", GPUSeconds: 1})
+	b.Earn(0, Charge{Worker: "b", GPUSeconds: 1})
+	assert.Zero(t, b.Take(0, Charge{Worker: "c", GPUSeconds: 2}))
+	assert.Equal(t, ShortGPU, b.Take(0, Charge{Worker: "a", GPUSeconds: 0.1}))
+	assert.False(t, b.Fills())
+	assert.True(t, b.Pooled())
 }
 
 func TestDeadlineAndGate(t *testing.T) {

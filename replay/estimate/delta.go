@@ -47,31 +47,64 @@ type control struct {
 type bin struct {
 	legs   []control
 	mean   float64
-	share  float64 // of the requests wanted
+	wanted float64 // requests
 	weight float64 // Σ of the legs' weights
 }
 
-// deltaFor estimates δ_b for the requests given.
+// deltaFor estimates δ_b for the requests given: by size and load where control
+// legs support it, else by size, with sizes of few control legs joined to their
+// neighbours.
 func (ix *index) deltaFor(set []*request, b schema.Path) delta {
-	for level := range 2 {
-		bins, n := ix.bins(b, level)
-		if n < ix.opt.MinControls {
-			return delta{n: n, why: fmt.Sprintf("%d control legs of requests that chose %s, %d needed: let some requests choose %s, or raise its control rate", n, b, ix.opt.MinControls, b)}
-		}
-		supported := 0.0
-		for _, r := range set {
-			if bin := bins[placeOf(r.Decision, level)]; bin != nil && len(bin.legs) >= minPlace {
-				bin.share++
-				supported++
-			}
-		}
-		if support := supported / float64(len(set)); support >= ix.opt.MinSupport {
-			return combine(bins, supported)
-		} else if level == 1 {
-			return delta{n: n, why: fmt.Sprintf("control legs of %s cover %.0f %% of the sizes wanted, %.0f %% needed", b, 100*support, 100*ix.opt.MinSupport)}
+	bins, n := ix.bins(b, 0)
+	if n < ix.opt.MinControls {
+		return delta{n: n, why: fmt.Sprintf("%d control legs of requests that chose %s, %d needed: let some requests choose %s, or raise its control rate", n, b, ix.opt.MinControls, b)}
+	}
+	if share(set, bins, 0, minPlace) >= ix.opt.MinSupport {
+		return combine(bins, minPlace)
+	}
+	bins, _ = ix.bins(b, 1)
+	if support := share(set, bins, 1, 1); support < ix.opt.MinSupport {
+		return delta{n: n, why: fmt.Sprintf("control legs of %s cover %.0f %% of the sizes wanted, %.0f %% needed", b, 100*support, 100*ix.opt.MinSupport)}
+	}
+	join(bins)
+	return combine(bins, 1)
+}
+
+// share books the requests wanted in their bins and gives the share of them in
+// bins of at least enough legs.
+func share(set []*request, bins map[place]*bin, level, enough int) float64 {
+	supported := 0.0
+	for _, r := range set {
+		if b := bins[placeOf(r.Decision, level)]; b != nil && len(b.legs) >= enough {
+			b.wanted++
+			supported++
 		}
 	}
-	panic("unreachable")
+	return supported / float64(len(set))
+}
+
+// join puts bins of few legs into the next larger size, or the last into the one
+// before it.
+func join(bins map[place]*bin) {
+	keys := ordered(bins)
+	for i, at := range keys {
+		if len(bins[at].legs) >= minPlace || len(bins) == 1 {
+			continue
+		}
+		to := at
+		if i+1 < len(keys) {
+			to = keys[i+1]
+		} else {
+			for _, k := range keys[:i] {
+				if bins[k] != nil {
+					to = k
+				}
+			}
+		}
+		bins[to].legs = append(bins[to].legs, bins[at].legs...)
+		bins[to].wanted += bins[at].wanted
+		delete(bins, at)
+	}
 }
 
 // bins groups the control legs of requests that chose b.
@@ -96,28 +129,29 @@ func (ix *index) bins(b schema.Path, level int) (map[place]*bin, int) {
 	return bins, n
 }
 
-// combine is Σ share·mean over the cells.
-func combine(bins map[place]*bin, wanted float64) delta {
-	used := make([]*bin, 0, len(bins))
+// combine is Σ share·mean over the bins that are wanted and have enough legs.
+func combine(bins map[place]*bin, enough int) delta {
+	out := delta{p: math.NaN(), batches: map[string]float64{}}
+	var used []*bin
+	total := 0.0
 	for _, at := range ordered(bins) {
-		if bin := bins[at]; bin.share > 0 {
-			bin.average()
-			bin.share /= wanted
-			used = append(used, bin)
+		if b := bins[at]; b.wanted > 0 && len(b.legs) >= enough {
+			b.average()
+			used = append(used, b)
+			total += b.wanted
 		}
 	}
-	out := delta{p: math.NaN(), batches: map[string]float64{}}
-	for _, bin := range used {
-		out.value += bin.share * bin.mean
-		n := float64(len(bin.legs))
-		out.n += len(bin.legs)
-		for _, l := range bin.legs {
-			s := bin.share * l.weight / bin.weight * (l.diff - bin.mean) * math.Sqrt(n/(n-1))
+	for _, b := range used {
+		out.value += b.wanted / total * b.mean
+		n := float64(len(b.legs))
+		out.n += len(b.legs)
+		for _, l := range b.legs {
+			s := b.wanted / total * l.weight / b.weight * (l.diff - b.mean) * math.Sqrt(n/math.Max(1, n-1))
 			out.variance += s * s
 			out.batches[l.batch] += s
 		}
 	}
-	out.df = float64(out.n - len(used))
+	out.df = math.Max(1, float64(out.n-len(used)))
 	out.p, out.spread = heterogeneity(used)
 	return out
 }

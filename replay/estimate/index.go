@@ -21,13 +21,14 @@ type index struct {
 	opt      Options
 	requests []*request
 	done     map[cell]*tally // completion, at each level
-	unjoined int             // legs whose decision is not in the window
-	unusable int             // legs with a missing value or probability
-	repeated int             // legs that came twice
+	periods  map[cell][]period
+	unjoined int // legs whose decision is not in the window
+	unusable int // legs with a missing value or probability
+	repeated int // legs that came twice
 }
 
 func newIndex(in Input, opt Options) *index {
-	ix := &index{opt: opt.withDefaults(), done: map[cell]*tally{}}
+	ix := &index{opt: opt.withDefaults(), done: map[cell]*tally{}, periods: map[cell][]period{}}
 	byID := make(map[schema.RowID]*request, len(in.Decisions))
 	for i := range in.Decisions {
 		r := &request{Decision: &in.Decisions[i]}
@@ -49,6 +50,7 @@ func newIndex(in Input, opt Options) *index {
 	for _, r := range ix.requests {
 		ix.count(r)
 	}
+	ix.countByTime()
 	return ix
 }
 
@@ -86,67 +88,3 @@ func (l *Leg) usable() bool {
 func (l *Leg) carried() float64 { return l.Y + l.ModelDecision - l.ModelReplay }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// cell is what completion is estimated in, from the finest level to the coarsest.
-type cell struct {
-	level   int
-	stratum string
-	size    int
-	from    schema.Path
-	run     schema.Path // run == from is a control leg
-}
-
-type tally struct{ intended, executed float64 }
-
-// minTally is how many intended legs a level needs to estimate q̂.
-const minTally = 20
-
-func cells(d *Decision, run schema.Path) [3]cell {
-	return [3]cell{
-		{level: 0, stratum: d.Stratum, size: d.Slice.Size, from: d.Path, run: run},
-		{level: 1, size: d.Slice.Size, from: d.Path, run: run},
-		{level: 2, from: d.Path, run: run},
-	}
-}
-
-// leg gives the leg of r that ran path b, nil where none did.
-func (r *request) leg(b schema.Path) *Leg {
-	if b == r.Path {
-		return r.control
-	}
-	return r.rejected[b]
-}
-
-func (ix *index) count(r *request) {
-	for b := range NumPaths {
-		ran := r.leg(schema.Path(b)) != nil
-		if r.Intended[b] <= 0 && !ran {
-			continue
-		}
-		for _, c := range cells(r.Decision, schema.Path(b)) {
-			t := ix.done[c]
-			if t == nil {
-				t = &tally{}
-				ix.done[c] = t
-			}
-			t.intended += math.Max(0, r.Intended[b])
-			if ran {
-				t.executed++
-			}
-		}
-	}
-}
-
-// completion is q̂ of legs of r that run b: that of its stratum where enough were
-// intended there, else of its size, else of the pair. ok is false where nothing
-// is known to have been intended.
-func (ix *index) completion(r *request, b schema.Path) (q float64, ok bool) {
-	for level, c := range cells(r.Decision, b) {
-		t := ix.done[c]
-		if t == nil || t.intended <= 0 || (t.intended < minTally && level < 2) {
-			continue
-		}
-		return math.Min(1, t.executed/t.intended), true
-	}
-	return 0, false
-}

@@ -22,7 +22,8 @@ type population struct {
 	from, to   schema.Path
 	rows       []row
 	unknown    int
-	starved    int // of the unknown, those whose stratum completes too rarely
+	unsaid     float64 // seconds of TTFT of the unknown
+	starved    int     // of the unknown, those whose stratum completes too rarely
 	infeasible int
 	delta      delta
 }
@@ -45,6 +46,7 @@ func (ix *index) gather(set []*request, a, b schema.Path, model []float64) popul
 		}
 		if !ok || q < ix.opt.MinCompletion {
 			s.unknown++
+			s.unsaid += r.Y
 			s.starved++
 			continue
 		}
@@ -77,7 +79,7 @@ func (ix *index) pair(set []*request, a, b schema.Path, model []float64) (Pair, 
 	if p.Why = s.delta.why; p.Why != "" {
 		return p, s
 	}
-	p.ParetoK = tailIndex(s.contributions())
+	s.tails(&p)
 	if p.Why = ix.notTrusted(&p, &s); p.Why != "" {
 		return p, s
 	}
@@ -92,6 +94,7 @@ func refused(p Pair) Pair {
 	blank := Interval{nan, nan, nan}
 	p.Theta, p.Window, p.NextHour, p.Always = nan, blank, blank, blank
 	p.Naive, p.IPW, p.SNIPW, p.Delta, p.DeltaSE, p.ParetoK = nan, nan, nan, nan, nan, nan
+	p.TailK, p.Influence = nan, nan
 	return p
 }
 
@@ -128,15 +131,15 @@ func (s *population) describe(p *Pair) {
 
 // tooLittle says which support is missing, in words that say what to do.
 func (ix *index) tooLittle(p *Pair, s *population) string {
-	feasible := p.N + p.Unknown
+	feasible, out := p.N+p.Unknown, s.leftOut(p)
 	switch {
 	case feasible == 0:
 		return fmt.Sprintf("no request that chose %s had a candidate to %s", p.From, p.To)
 	case math.IsNaN(p.Completion):
 		return fmt.Sprintf("no leg of %s was drawn for requests that chose %s: wait, or raise the rate", p.To, p.From)
-	case s.starved > 0 && float64(p.Unknown) > ix.opt.MaxUnknown*float64(feasible):
-		return fmt.Sprintf("fewer than %.0f %% of the drawn legs were run (%.0f %% of the pair's): raise the budget, or see why legs fail", 100*ix.opt.MinCompletion, 100*p.Completion)
-	case float64(p.Unknown) > ix.opt.MaxUnknown*float64(feasible):
+	case s.starved > 0 && out > ix.opt.MaxUnknown:
+		return fmt.Sprintf("fewer than %.0f %% of the drawn legs were run for requests with %.0f %% of the time (%.0f %% of all the pair's legs ran): raise the budget or lower the rate, or see why legs fail", 100*ix.opt.MinCompletion, 100*out, 100*p.Completion)
+	case out > ix.opt.MaxUnknown:
 		return fmt.Sprintf("%d of %d requests have no observed TTFT", p.Unknown, feasible)
 	case p.Legs < ix.opt.MinLegs:
 		return fmt.Sprintf("%d legs, %d needed: wait, or raise the rate", p.Legs, ix.opt.MinLegs)
@@ -144,6 +147,16 @@ func (ix *index) tooLittle(p *Pair, s *population) string {
 		return fmt.Sprintf("the legs are worth %.1f equal ones, %.0f needed: their probabilities differ too much", p.ESS, ix.opt.MinESS)
 	}
 	return ""
+}
+
+// leftOut is the share of the pair's requests that is unknown, or that of their
+// observed time, whichever is larger: few requests can be most of the waiting.
+func (s *population) leftOut(p *Pair) float64 {
+	share := float64(p.Unknown) / math.Max(1, float64(p.N+p.Unknown))
+	if known := p.MeanChosen * float64(p.N); known+s.unsaid > 0 {
+		share = math.Max(share, s.unsaid/(known+s.unsaid))
+	}
+	return share
 }
 
 // notTrusted says why the numbers, though they could be had, are not to be shown.
@@ -154,7 +167,9 @@ func (ix *index) notTrusted(p *Pair, s *population) string {
 	case s.delta.p < ix.opt.DeltaP && s.delta.spread > matters:
 		return fmt.Sprintf("replaying %s is off by amounts that differ between sizes or loads (spread %.3g s, p %.2g): the cost model carries legs wrongly, calibrate it", p.To, s.delta.spread, s.delta.p)
 	case p.ParetoK > ix.opt.MaxTail:
-		return fmt.Sprintf("a few legs decide the result (Pareto k %.2f): raise the least rate", p.ParetoK)
+		return fmt.Sprintf("a few legs of tiny probability decide the result (Pareto k %.2f): raise the least rate", p.ParetoK)
+	case p.Influence > ix.opt.MaxInfluence:
+		return fmt.Sprintf("one leg is %.0f %% of all that the legs say: wait for more, or see why it took so long", 100*p.Influence)
 	}
 	return ""
 }
@@ -178,16 +193,23 @@ func (s *population) mean() (sum float64) {
 	return sum / float64(len(s.rows))
 }
 
-// contributions are |w(ỹ* − δ − m)| of the legs, with m as it was logged:
-// recalibration by one wild leg would make all the others look as large.
-func (s *population) contributions() []float64 {
-	var out []float64
+// tails looks at the legs' weights and at |w(ỹ* − δ − m)|, with m as it was
+// logged: recalibration by one wild leg would make all the others look as large.
+func (s *population) tails(p *Pair) {
+	var weights, residuals []float64
+	largest, sum := 0.0, 0.0
 	for i := range s.rows {
 		if r := &s.rows[i]; r.weight > 0 {
-			out = append(out, math.Abs(r.weight*(r.carried-s.delta.value-r.request.Model[s.to])))
+			x := math.Abs(r.weight * (r.carried - s.delta.value - r.request.Model[s.to]))
+			weights, residuals = append(weights, r.weight), append(residuals, x)
+			largest = math.Max(largest, x)
+			sum += x
 		}
 	}
-	return out
+	p.ParetoK, p.TailK = tailIndex(weights), tailIndex(residuals)
+	if sum > 0 {
+		p.Influence = largest / sum
+	}
 }
 
 func (ix *index) fill(p *Pair, s *population) {

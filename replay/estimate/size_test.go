@@ -5,5 +5,5 @@ package estimate
 // How many worlds the default tests draw; nightly draws more.
 const (
 	coverageWorlds = 150
-	sequenceWorlds = 300
+	sequenceWorlds = 200
 )

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// minTail is the least number of points that a tail is fitted to.
-const minTail = 10
+// minTailPoints is the least number of points that a tail is fitted to.
+const minTailPoints = 10
 
 // tailIndex is Pareto's k of the largest of x: below 0.5 the variance is finite,
 // below 0.7 the mean is reliable in practice, above 1 it need not exist (Vehtari,
@@ -15,7 +15,7 @@ const minTail = 10
 func tailIndex(x []float64) float64 {
 	n := float64(len(x))
 	m := int(math.Min(n/5, 3*math.Sqrt(n)))
-	if m < minTail {
+	if m < minTailPoints {
 		return math.NaN()
 	}
 	sorted := append([]float64(nil), x...)

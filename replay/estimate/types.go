@@ -60,9 +60,10 @@ type Options struct {
 	MinESS        float64 // effective sample size of the legs; 10
 	MinCompletion float64 // q̂ of a stratum; 0.5
 	MinSupport    float64 // share of the requests in cells that have control legs; 0.8
-	MaxUnknown    float64 // share of a pair's requests that may be left out; 0.25
+	MaxUnknown    float64 // share of a pair's requests, or of their time, that may be left out; 0.2
 	MinBlocks     int     // blocks of time for an interval of the next hour; 5
-	MaxTail       float64 // Pareto k of the weighted residuals; 1, beyond which a mean need not exist
+	MaxTail       float64 // Pareto k of the weights; 0.7, beyond which a weighted mean is not reliable
+	MaxInfluence  float64 // share of one leg in all that the legs correct; 0.5
 	DeltaP        float64 // significance at which δ_b is said to differ between cells; 0.01
 	DeltaShare    float64 // and the spread of it that matters, as a share of the mean TTFT; 0.02
 	BurnIn        int     // decisions before the confidence sequence speaks; 100
@@ -75,8 +76,9 @@ func (o Options) withDefaults() Options {
 	setFloat(&o.MinESS, 10)
 	setFloat(&o.MinCompletion, 0.5)
 	setFloat(&o.MinSupport, 0.8)
-	setFloat(&o.MaxUnknown, 0.25)
-	setFloat(&o.MaxTail, 1)
+	setFloat(&o.MaxUnknown, 0.2)
+	setFloat(&o.MaxTail, 0.7)
+	setFloat(&o.MaxInfluence, 0.5)
 	setFloat(&o.DeltaP, 0.01)
 	setFloat(&o.DeltaShare, 0.02)
 	setInt(&o.MinLegs, 20)
@@ -135,7 +137,9 @@ type Pair struct {
 	Completion float64 // executed/intended over the pair
 	ESS        float64 // (Σw)²/Σw² of the legs
 	MaxWeight  float64 // largest w as a share of Σw
-	ParetoK    float64 // tail index of the weighted residuals; NaN with too few
+	ParetoK    float64 // tail index of the weights; NaN where they have no tail or are too few
+	TailK      float64 // tail index of the legs' weighted residuals: above 0.5 one more leg may move the estimate much
+	Influence  float64 // the largest of those as a share of their sum
 	MeanChosen float64 // mean TTFT of the choice
 }
 

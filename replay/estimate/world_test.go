@@ -24,6 +24,8 @@ type world struct {
 	modelScale float64 // m_b is the truth times this
 	fails      float64 // share of legs that never run
 	batchNoise float64 // that legs of a batch share, seconds
+	late       int     // last blocks, heavily loaded, of which no leg has run yet
+	earlyOnly  bool    // the truth of the other blocks only
 	heavy      bool    // residuals with no mean
 	noChoice   bool    // nobody chose recompute
 }
@@ -42,8 +44,12 @@ func (w world) draw() (Input, float64) {
 		if i == 0 || block != (i-1)*w.blocks/w.n {
 			shared, weather = r.NormFloat64()*w.batchNoise, 6*r.Float64()
 		}
+		tail := block >= w.blocks-w.late
+		if tail {
+			weather = 20
+		}
 		d, recompute, queue := w.decision(r, i, block, weather)
-		if d.Path == schema.PathFetch {
+		if d.Path == schema.PathFetch && !(tail && w.earlyOnly) {
 			sum += recompute - d.Y
 			n++
 		}
@@ -93,7 +99,7 @@ func (w world) legs(r *rand.Rand, in *Input, d *Decision, recompute, queue, batc
 	}
 	if r.Float64() < rate {
 		d.Intended[schema.PathRecompute] = 1
-		if r.Float64() >= w.fails {
+		if r.Float64() >= w.fails && int(d.Block) < w.blocks-w.late {
 			in.Legs = append(in.Legs, leg)
 		}
 	}

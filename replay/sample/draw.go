@@ -35,17 +35,20 @@ func Eligible(part *schema.Part) string {
 }
 
 // Draw gives the legs of a decision: at most one rejected, at most one control.
-// It is a function of the plan and the record alone.
+// A decision without an alternative has neither: it is in no comparison. It is a
+// function of the plan and the record alone.
 func (p *Plan) Draw(part *schema.Part) []Draw {
 	if Eligible(part) != "" {
 		return nil
 	}
 	var out []Draw
+	if !hasAlternative(&part.Decision) {
+		return nil
+	}
 	s, id := p.StratumOf(&part.Decision), part.RowID()
 	if p.uniform("sampled", id) < p.Rate(s) {
-		if b, candidate := p.alternative(part, id); candidate >= 0 {
-			out = append(out, Draw{schema.LegRejected, b, candidate, p.Inclusion(part, b), s})
-		}
+		b, candidate := p.alternative(part, id)
+		out = append(out, Draw{schema.LegRejected, b, candidate, p.Inclusion(part, b), s})
 	}
 	if rate := p.ControlRate(part.Decision.Path); p.uniform("control", id) < rate {
 		out = append(out, Draw{schema.LegControl, part.Decision.Path, int(part.Decision.Chosen.V), rate, s})
@@ -65,6 +68,15 @@ func (p *Plan) Inclusion(part *schema.Part, b schema.Path) float64 {
 	return p.Rate(p.StratumOf(d)) * p.weight(b) / p.total(by, d.Path)
 }
 
+func hasAlternative(d *schema.Decision) bool {
+	for b, i := range Alternatives(d) {
+		if i >= 0 && schema.Path(b) != d.Path {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *Plan) total(by [NumPaths]int, chosen schema.Path) (sum float64) {
 	for b, i := range by {
 		if i >= 0 && schema.Path(b) != chosen {
@@ -74,11 +86,11 @@ func (p *Plan) total(by [NumPaths]int, chosen schema.Path) (sum float64) {
 	return sum
 }
 
-// alternative draws the path kind of a sampled decision; −1 where it had none.
+// alternative draws the path kind of a sampled decision that had one.
 func (p *Plan) alternative(part *schema.Part, id schema.RowID) (schema.Path, int) {
 	by, chosen := Alternatives(&part.Decision), part.Decision.Path
 	left := p.uniform("alternative", id) * p.total(by, chosen)
-	last := schema.PathNone
+	var last schema.Path
 	for b, i := range by {
 		if i < 0 || schema.Path(b) == chosen {
 			continue
@@ -87,9 +99,6 @@ func (p *Plan) alternative(part *schema.Part, id schema.RowID) (schema.Path, int
 		if left -= p.weight(last); left < 0 {
 			break
 		}
-	}
-	if last == schema.PathNone {
-		return last, -1
 	}
 	return last, by[last]
 }

@@ -30,12 +30,12 @@ type Params struct {
 }
 
 // DefaultParams samples 2 % of the decisions, never under 0.2 %, runs controls
-// of 2 % (10 % of recomputes, which are rare and carry the headline's bias
-// correction), and draws a recompute twice as often as any other path.
+// of 2 % (half of those that had a choice and were recomputed or routed, which
+// are rare and carry the bias corrections), and draws a recompute twice as often as any other path.
 func DefaultParams() Params {
 	return Params{
 		Version: 1, Rate: 0.02, MinRate: 0.002, Control: 0.02,
-		ControlRates: map[string]float64{"recompute": 0.1},
+		ControlRates: map[string]float64{"recompute": 0.5, "route": 0.5},
 		Weights:      map[string]float64{"recompute": 2},
 		MarginBounds: []float64{-0.5, -0.1, 0.1, 0.5},
 		LoadBounds:   []float64{1, 4, 16},

@@ -168,9 +168,7 @@ func TestIneligible(t *testing.T) {
 	}
 	alone := part(0)
 	alone.Decision.Candidates, alone.Decision.Chosen = alone.Decision.Candidates[1:2], schema.Some[int64](0)
-	draws := p.Draw(alone)
-	require.Len(t, draws, 1, "without an alternative there is the control leg only")
-	assert.Equal(t, schema.LegControl, draws[0].Leg)
+	assert.Empty(t, p.Draw(alone), "without an alternative it is in no comparison")
 }
 
 func TestPlansThatMakeNoSense(t *testing.T) {
