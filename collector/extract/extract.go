@@ -65,13 +65,14 @@ func (out *Result) Refuse(i int, why error) {
 type adapter struct {
 	name  string // Part.Adapter
 	span  string // name of its spans
+	scope string // and of their instrumentation scope; "": any
 	kind  schema.Kind
 	rules map[string]rule
 	// finish checks the part as a whole, after its attributes are read.
 	finish func(*reading) *fault
 }
 
-var adapters = [...]*adapter{&kvreuse, &vllm}
+var adapters = [...]*adapter{&kvreuse, &vllm, &lmcache}
 
 // Extract sorts the spans of an ExportTraceServiceRequest into out. The error is
 // for a request that can not be decoded, or of which more spans are refused than
@@ -120,7 +121,7 @@ func (out *Result) add(s *Span, broken error, r *reading) {
 
 func adapterOf(s *Span) *adapter {
 	for _, a := range adapters {
-		if string(s.Name) == a.span {
+		if string(s.Name) == a.span && (a.scope == "" || string(s.scopeName()) == a.scope) {
 			return a
 		}
 	}

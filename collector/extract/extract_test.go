@@ -71,11 +71,13 @@ func spanOf(p *schema.Part) *tracepb.Span {
 	return s
 }
 
-func request(t testing.TB, spans ...*tracepb.Span) []byte {
+func request(t testing.TB, spans ...*tracepb.Span) []byte { return requestOf(t, "s", spans...) }
+
+func requestOf(t testing.TB, scope string, spans ...*tracepb.Span) []byte {
 	t.Helper()
 	b, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{
 		Resource:   &resourcepb.Resource{Attributes: []*commonpb.KeyValue{{Key: "service.name", Value: anyValue("router")}}},
-		ScopeSpans: []*tracepb.ScopeSpans{{Scope: &commonpb.InstrumentationScope{Name: "s"}, Spans: spans}},
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: &commonpb.InstrumentationScope{Name: scope}, Spans: spans}},
 	}}})
 	require.NoError(t, err)
 	return b

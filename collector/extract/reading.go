@@ -67,6 +67,7 @@ type reading struct {
 	candidates bool      // the number of candidates is known
 	replay     bool      // some attribute of a leg was there
 	genAI      genAI
+	slower     schema.Count // tokens that lmcache found in its slower tier
 	resource   resource
 }
 

@@ -34,6 +34,8 @@ const (
 
 	resourceAttributes = 1
 
+	scopeName = 1
+
 	spanTraceID    = 1
 	spanSpanID     = 2
 	spanParentID   = 4
@@ -189,6 +191,18 @@ func (s *Span) read(b []byte) error {
 		}
 	}
 	return nil
+}
+
+// scopeName is the name of the instrumentation scope.
+func (s *Span) scopeName() (name []byte) {
+	for _, scope := range s.Scope {
+		// A scope that can not be read has the name that was read so far.
+		_ = children(scope, scopeName, func(b []byte) error {
+			name = b
+			return nil
+		})
+	}
+	return name
 }
 
 // Attributes gives a cursor over the span's attributes, in their order.
