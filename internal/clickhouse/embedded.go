@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -18,6 +19,7 @@ const (
 	firstBackoff  = 100 * time.Millisecond // before the first restart
 	longestWait   = 5 * time.Second        // before any restart
 	stopGrace     = 10 * time.Second       // from SIGTERM to SIGKILL
+	portAttempts  = 5                      // ports tried where the choice is ours
 	portGrace     = 5 * time.Second        // for a predecessor to leave the port
 	healthyAfter  = 30 * time.Second       // a server this old resets the backoff
 	probeDeadline = 5 * time.Second        // of one look
@@ -48,24 +50,42 @@ type Embedded struct {
 // database. ctx bounds the start only; Stop ends the server, and so does the
 // end of this process, however it comes.
 func StartEmbedded(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
-	cfg, err := cfg.complete(ctx)
+	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, fmt.Errorf("start embedded ClickHouse: %w", err)
+	}
+	for attempt := 1; ; attempt++ {
+		e, err := start(ctx, cfg)
+		if err == nil {
+			return e, nil
+		}
+		// A port that was free a moment ago may be taken by now.
+		if cfg.Port != 0 || attempt == portAttempts || !strings.Contains(err.Error(), "Address already in use") {
+			return nil, fmt.Errorf("start embedded ClickHouse from %s: %w", cfg.Engine, err)
+		}
+	}
+}
+
+// start makes one attempt, on the port given or a free one.
+func start(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
+	var err error
+	if cfg.Port, err = claimPort(ctx, cfg.Port); err != nil {
+		return nil, err
 	}
 	e := &Embedded{cfg: cfg, stop: make(chan struct{}), done: make(chan struct{})}
 	if e.pass, err = writeFiles(cfg.Dir, cfg.Port); err != nil {
-		return nil, fmt.Errorf("start embedded ClickHouse: %w", err)
+		return nil, err
 	}
 	c, err := e.launch(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("start embedded ClickHouse from %s: %w", cfg.Engine, err)
+		return nil, err
 	}
 	go e.supervise(c)
 	return e, nil
 }
 
 // complete fills in what was left open and checks the rest.
-func (cfg EmbeddedConfig) complete(ctx context.Context) (EmbeddedConfig, error) {
+func (cfg EmbeddedConfig) complete() (EmbeddedConfig, error) {
 	var err error
 	if cfg.Dir == "" {
 		return cfg, errors.New("no directory given")
@@ -81,8 +101,7 @@ func (cfg EmbeddedConfig) complete(ctx context.Context) (EmbeddedConfig, error) 
 			return cfg, err
 		}
 	}
-	cfg.Port, err = claimPort(ctx, cfg.Port)
-	return cfg, err
+	return cfg, nil
 }
 
 // DSN is the writer's address.
