@@ -25,24 +25,27 @@ func (l *laws) choose(r *Request, out []Prediction, d *Decision) {
 	}
 	d.Tied = tied
 	among, each := l.explore/float64(feasible), (1-l.explore)/float64(tied)
-	coin := toss(l.salt, r.Key)
 	for i := range out {
-		p := &out[i]
-		if p.Flags&barred != 0 {
-			continue
+		if out[i].Flags&barred == 0 {
+			out[i].Propensity = among
+			if net(&out[i]) <= limit {
+				out[i].Propensity += each
+			}
 		}
-		p.Propensity = among
-		if net(p) <= limit {
-			p.Propensity += each
-		}
-		if d.Chosen < 0 && coin < p.Propensity {
-			d.Chosen = i
-		}
-		coin -= p.Propensity
 	}
-	if d.Chosen < 0 { // the propensities sum to 1 less a rounding
-		d.Chosen = best
+	d.Chosen = draw(out, best, toss(l.salt, r.Key))
+}
+
+// draw gives the candidate whose share of [0, 1), by propensity, coin falls in;
+// best where a rounding leaves it in none.
+func draw(out []Prediction, best int, coin float64) int {
+	for i := range out {
+		if coin < out[i].Propensity {
+			return i
+		}
+		coin -= out[i].Propensity
 	}
+	return best
 }
 
 func net(p *Prediction) float64 { return p.TTFT + p.Externality }

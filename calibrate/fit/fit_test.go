@@ -36,7 +36,7 @@ func TestPrefillFormsAreFound(t *testing.T) {
 		{"c0 + c1·n + c2·n(m + n/2)", cost.Prefill{C0: 0.05, C1: 2e-5, C2: 1e-9}},
 		{"c0·⌈n/2048⌉ + c1·n + c2·n(m + n/2)", cost.Prefill{C0: 0.05, C1: 2e-5, C2: 1e-9, Chunk: 2048}},
 	} {
-		obs := plantPrefill(tc.law, 3000, 0.05)
+		obs := plantPrefill(tc.law, 1500, 0.05)
 		got, q, err := Prefill(obs)
 		require.NoError(t, err)
 		assert.Equal(t, tc.name, q.Form)
@@ -49,8 +49,8 @@ func TestPrefillFormsAreFound(t *testing.T) {
 		if tc.law.C2 > 0 {
 			assert.InDelta(t, tc.law.C2, got.C2, 5*math.Sqrt(q.Covariance[10]), tc.name)
 		}
-		assert.InDelta(t, 46_000, q.MaxTokens, 1000)
-		assert.Equal(t, int64(3000), q.N)
+		assert.InDelta(t, 46_000, q.MaxTokens, 1500)
+		assert.Equal(t, int64(1500), q.N)
 		assert.Less(t, q.Residuals[0], q.Residuals[4])
 	}
 }

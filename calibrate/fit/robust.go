@@ -137,28 +137,11 @@ func spread(residuals []float64) float64 {
 // solve is weighted least squares over columns, scaled so that the condition
 // number means something.
 func solve(x [][]float64, y, weight []float64, columns []int, width int) (linear, bool) {
-	k := len(columns)
-	scale := make([]float64, k)
-	for i, row := range x {
-		for a, col := range columns {
-			scale[a] += weight[i] * sq(row[col])
-		}
+	scale, ok := columnScale(x, weight, columns)
+	if !ok {
+		return linear{}, false
 	}
-	for a := range scale {
-		if scale[a] = math.Sqrt(scale[a]); !(scale[a] > 0) {
-			return linear{}, false
-		}
-	}
-	normal, right := mat.NewSymDense(k, nil), mat.NewVecDense(k, nil)
-	for i, row := range x {
-		for a, ca := range columns {
-			wa := weight[i] * row[ca] / scale[a]
-			right.SetVec(a, right.AtVec(a)+wa*y[i])
-			for b := a; b < k; b++ {
-				normal.SetSym(a, b, normal.At(a, b)+wa*row[columns[b]]/scale[b])
-			}
-		}
-	}
+	normal, right := normalEquations(x, y, weight, columns, scale)
 	var chol mat.Cholesky
 	if !chol.Factorize(normal) || !(1/chol.Cond() > singular) {
 		return linear{}, false
@@ -172,13 +155,45 @@ func solve(x [][]float64, y, weight []float64, columns []int, width int) (linear
 	for a, col := range columns {
 		out.values[col] = v.AtVec(a) / scale[a]
 	}
-	variance := residualVariance(x, y, weight, out, k)
+	variance := residualVariance(x, y, weight, out, len(columns))
 	for a, ca := range columns {
 		for b, cb := range columns {
 			out.covariance[ca*width+cb] = variance * inverse.At(a, b) / (scale[a] * scale[b])
 		}
 	}
 	return out, true
+}
+
+// columnScale is the weighted length of each column; ok is false where one is 0.
+func columnScale(x [][]float64, weight []float64, columns []int) (scale []float64, ok bool) {
+	scale = make([]float64, len(columns))
+	for i, row := range x {
+		for a, col := range columns {
+			scale[a] += weight[i] * sq(row[col])
+		}
+	}
+	for a := range scale {
+		if scale[a] = math.Sqrt(scale[a]); !(scale[a] > 0) {
+			return nil, false
+		}
+	}
+	return scale, true
+}
+
+// normalEquations are XᵀWX and XᵀWy over scaled columns.
+func normalEquations(x [][]float64, y, weight []float64, columns []int, scale []float64) (*mat.SymDense, *mat.VecDense) {
+	k := len(columns)
+	normal, right := make([]float64, k*k), make([]float64, k)
+	for i, row := range x {
+		for a, ca := range columns {
+			wa := weight[i] * row[ca] / scale[a]
+			right[a] += wa * y[i]
+			for b := a; b < k; b++ {
+				normal[a*k+b] += wa * row[columns[b]] / scale[b]
+			}
+		}
+	}
+	return mat.NewSymDense(k, normal), mat.NewVecDense(k, right)
 }
 
 // residualVariance is the mean weighted squared residual over the degrees of
