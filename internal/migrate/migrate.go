@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -34,11 +35,37 @@ ORDER BY version`
 // each. It can be run at any time and by several processes at once: each
 // statement can be repeated without harm. It returns how many it applied.
 func Up(ctx context.Context, conn driver.Conn) (applied int, err error) {
-	return apply(ctx, conn, ddl.Objects())
+	return apply(ctx, conn, ddl.Objects(), "")
 }
 
-func apply(ctx context.Context, conn driver.Conn, objects []ddl.Object) (applied int, err error) {
-	if err := conn.Exec(ctx, recordTable); err != nil {
+// UpOn is Up for a cluster of one shard and several replicas, under the name
+// that it has in the servers' remote_servers: every object is made ON CLUSTER,
+// and tables are Replicated, at the servers' default path. Several shards are
+// not supported: the rollups of a minute are made from one table.
+func UpOn(ctx context.Context, conn driver.Conn, cluster string) (applied int, err error) {
+	if !clusterName.MatchString(cluster) {
+		return 0, fmt.Errorf("the ClickHouse cluster's name %q is not of letters, digits, _ and -", cluster)
+	}
+	return apply(ctx, conn, ddl.Objects(), cluster)
+}
+
+var (
+	clusterName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	create      = regexp.MustCompile(`(CREATE (?:TABLE|VIEW) IF NOT EXISTS \w+)`)
+	engine      = regexp.MustCompile(`ENGINE = (\w*MergeTree)`)
+)
+
+// on is a statement for a cluster; without one it is the statement itself.
+func on(cluster, sql string) string {
+	if cluster == "" {
+		return sql
+	}
+	sql = create.ReplaceAllString(sql, "$1 ON CLUSTER '"+cluster+"'")
+	return engine.ReplaceAllString(sql, "ENGINE = Replicated$1")
+}
+
+func apply(ctx context.Context, conn driver.Conn, objects []ddl.Object, cluster string) (applied int, err error) {
+	if err := conn.Exec(ctx, on(cluster, recordTable)); err != nil {
 		return 0, fmt.Errorf("create schema_migrations: %w", err)
 	}
 	have, err := recorded(ctx, conn)
@@ -52,7 +79,7 @@ func apply(ctx context.Context, conn driver.Conn, objects []ddl.Object) (applied
 		if _, done := have[o.Version]; done {
 			continue
 		}
-		if err := one(ctx, conn, o); err != nil {
+		if err := one(ctx, conn, o, cluster); err != nil {
 			return applied, err
 		}
 		applied++
@@ -98,8 +125,8 @@ func check(have map[int]record, objects []ddl.Object) error {
 	return nil
 }
 
-func one(ctx context.Context, conn driver.Conn, o ddl.Object) error {
-	if err := conn.Exec(ctx, o.SQL); err != nil {
+func one(ctx context.Context, conn driver.Conn, o ddl.Object, cluster string) error {
+	if err := conn.Exec(ctx, on(cluster, o.SQL)); err != nil {
 		return fmt.Errorf("apply %04d_%s: %w", o.Version, o.Name, err)
 	}
 	err := conn.Exec(ctx, "INSERT INTO schema_migrations (version, name, digest) SETTINGS async_insert = 0 VALUES (?, ?, ?)",

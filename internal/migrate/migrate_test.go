@@ -27,7 +27,7 @@ func TestUpTwiceAppliesOnce(t *testing.T) {
 func TestUpGoesOnAfterACrash(t *testing.T) {
 	conn, ctx := clickhousetest.Open(t), t.Context()
 	objects := ddl.Objects()
-	_, err := apply(ctx, conn, objects[:3])
+	_, err := apply(ctx, conn, objects[:3], "")
 	require.NoError(t, err)
 	require.NoError(t, conn.Exec(ctx, objects[3].SQL)) // made, but not recorded
 	n, err := Up(ctx, conn)
@@ -41,12 +41,12 @@ func TestUpRefuses(t *testing.T) {
 	require.NoError(t, err)
 
 	objects := ddl.Objects()
-	_, err = apply(ctx, conn, objects[:len(objects)-1])
+	_, err = apply(ctx, conn, objects[:len(objects)-1], "")
 	require.ErrorIs(t, err, ErrNewer)
 	require.ErrorContains(t, err, objects[len(objects)-1].Name)
 
 	objects[0].SQL += " COMMENT 'other'"
-	_, err = apply(ctx, conn, objects)
+	_, err = apply(ctx, conn, objects, "")
 	require.ErrorIs(t, err, ErrChanged)
 	require.ErrorContains(t, err, "0001_requests")
 }
@@ -65,4 +65,17 @@ func TestSetRetention(t *testing.T) {
 	}
 	require.ErrorContains(t, SetRetention(ctx, conn, Retention{Requests: 30, Rollups: 7}), "outlive")
 	require.ErrorContains(t, SetRetention(ctx, conn, Retention{Legs: -1}), "negative")
+}
+
+func TestOnClusterRewritesEveryObject(t *testing.T) {
+	for _, o := range ddl.Objects() {
+		require.Equal(t, o.SQL, on("", o.SQL))
+		got := on("main", o.SQL)
+		require.Regexp(t, o.Name+` ON CLUSTER 'main'( AS)?\n`, got, o.Name)
+		if o.Name != "slices_between" {
+			require.Regexp(t, `ENGINE = Replicated\w*MergeTree`, got, o.Name)
+		}
+	}
+	_, err := UpOn(t.Context(), nil, "x' SYNC")
+	require.ErrorContains(t, err, "cluster's name")
 }
