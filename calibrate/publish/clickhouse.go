@@ -2,35 +2,59 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
+	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 )
 
-// ClickHouse is a Store over the table coefficients of conn's database. Insert
-// and the reads ask a replicated table for a quorum and for sequential
-// consistency; a table of one server has both anyway.
+// ClickHouse is a Store over the table coefficients of conn's database.
 type ClickHouse struct{ conn driver.Conn }
 
 // NewClickHouse is a Store over conn.
 func NewClickHouse(conn driver.Conn) *ClickHouse { return &ClickHouse{conn: conn} }
 
-func settled(ctx context.Context) context.Context {
-	return clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+// settled asks a replicated table for a quorum and for reads that follow it; a
+// table of one server has both anyway.
+func settled(ctx context.Context, more ch.Settings) context.Context {
+	settings := ch.Settings{
 		"async_insert":                  0,
 		"insert_quorum":                 "auto",
 		"insert_quorum_parallel":        0,
 		"select_sequential_consistency": 1,
-	}))
+	}
+	for k, v := range more {
+		settings[k] = v
+	}
+	return ch.Context(ctx, ch.WithSettings(settings))
 }
 
-// Insert appends row and returns once it can be read.
+// Insert is of Store. An error other than ErrTaken may come after the row was
+// kept: the same row again tells.
 func (c *ClickHouse) Insert(ctx context.Context, row Row) error {
-	batch, err := c.conn.PrepareBatch(settled(ctx), "INSERT INTO coefficients (revision, created, payload, signature, note)")
+	there, err := c.At(ctx, row.Revision)
+	if !errors.Is(err, ErrNotFound) {
+		return errors.Join(err, taken(there, row))
+	}
+	if err := c.insert(ctx, row); err != nil {
+		return err
+	}
+	if there, err = c.At(ctx, row.Revision); err != nil {
+		return fmt.Errorf("read back coefficients %d: %w", row.Revision, err)
+	}
+	return taken(there, row)
+}
+
+// insert does nothing where the revision was inserted before.
+func (c *ClickHouse) insert(ctx context.Context, row Row) error {
+	once := ch.Settings{"insert_deduplicate": 1, "insert_deduplication_token": fmt.Sprintf("coefficients-%d", row.Revision)}
+	batch, err := c.conn.PrepareBatch(settled(ctx, once), "INSERT INTO coefficients (revision, created, payload, signature, note)")
 	if err != nil {
-		return fmt.Errorf("prepare insert into coefficients: %w", err)
+		return fmt.Errorf("prepare insert into coefficients: %w", clickhouse.Explain(err))
 	}
 	defer batch.Abort() // does nothing after Send
 	err = batch.Append(uint64(row.Revision), time.Unix(0, row.CreatedNanos).UTC(), row.Payload, row.Signature, row.Note)
@@ -38,29 +62,34 @@ func (c *ClickHouse) Insert(ctx context.Context, row Row) error {
 		return fmt.Errorf("encode row of coefficients: %w", err)
 	}
 	if err := batch.Send(); err != nil {
-		return fmt.Errorf("insert into coefficients: %w", err)
+		return fmt.Errorf("insert into coefficients: %w", clickhouse.Explain(err))
 	}
 	return nil
 }
 
-const selectRows = "SELECT revision, created, payload, signature, note FROM coefficients FINAL "
-
 // Newest is of Store.
 func (c *ClickHouse) Newest(ctx context.Context, limit int) ([]Row, error) {
-	rows, err := c.query(ctx, selectRows+`WHERE revision >=
-		(SELECT min(revision) FROM (SELECT DISTINCT revision FROM coefficients WHERE payload != '' ORDER BY revision DESC LIMIT ?))`, max(1, limit))
-	return newest(rows, limit), err
+	return c.query(ctx, `revision IN (SELECT DISTINCT revision FROM coefficients ORDER BY revision DESC LIMIT ?)`, max(1, limit))
 }
 
 // At is of Store.
-func (c *ClickHouse) At(ctx context.Context, revision int64) ([]Row, error) {
-	return c.query(ctx, selectRows+"WHERE revision = ? ORDER BY created", revision)
+func (c *ClickHouse) At(ctx context.Context, revision int64) (Row, error) {
+	rows, err := c.query(ctx, "revision = ?", revision)
+	if err == nil && len(rows) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Row{}, err
+	}
+	return rows[0], nil
 }
 
-func (c *ClickHouse) query(ctx context.Context, query string, args ...any) ([]Row, error) {
-	rows, err := c.conn.Query(settled(ctx), query, args...)
+// query gives one row a revision, highest first.
+func (c *ClickHouse) query(ctx context.Context, where string, args ...any) ([]Row, error) {
+	rows, err := c.conn.Query(settled(ctx, nil), "SELECT revision, created, payload, signature, note FROM coefficients FINAL WHERE "+
+		where+" ORDER BY revision DESC, created, payload LIMIT 1 BY revision", args...)
 	if err != nil {
-		return nil, fmt.Errorf("read coefficients: %w", err)
+		return nil, fmt.Errorf("read coefficients: %w", clickhouse.Explain(err))
 	}
 	defer rows.Close()
 	var out []Row
@@ -75,7 +104,7 @@ func (c *ClickHouse) query(ctx context.Context, query string, args ...any) ([]Ro
 		out = append(out, r)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read coefficients: %w", err)
+		return nil, fmt.Errorf("read coefficients: %w", clickhouse.Explain(err))
 	}
 	return out, nil
 }

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 )
 
 // LoadOrCreateKey reads the Ed25519 private key at path (PEM, PKCS #8), or makes
@@ -68,14 +70,42 @@ func createKey(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	tmp, err := writeTemp(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+	defer os.Remove(tmp)
+	return os.Link(tmp, path)
+}
+
+// WritePublicKey writes key as PEM to path, mode 0644, for those who verify; a
+// file that is there is replaced whole.
+func WritePublicKey(path string, key ed25519.PublicKey) error {
+	text, err := coefficients.PublicKeyPEM(key)
+	if err != nil {
 		return err
 	}
-	return os.Link(tmp.Name(), path)
+	tmp, err := writeTemp(path, text)
+	if err != nil {
+		return fmt.Errorf("write public key: %w", err)
+	}
+	if err := errors.Join(os.Chmod(tmp, 0o644), os.Rename(tmp, path)); err != nil {
+		os.Remove(tmp)
+		return fmt.Errorf("write public key: %w", err)
+	}
+	return nil
+}
+
+// writeTemp writes text to a file beside path, mode 0600, and gives its name.
+func writeTemp(path string, text []byte) (string, error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".key-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = tmp.Write(text)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		os.Remove(tmp.Name())
+		return "", err
+	}
+	return tmp.Name(), nil
 }

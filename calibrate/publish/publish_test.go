@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,10 +15,10 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/calibrate/fit"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse/clickhousetest"
+	"github.com/kvwhatif/kvwhatif/internal/migrate"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 	"github.com/kvwhatif/kvwhatif/schema/cost"
-	"github.com/kvwhatif/kvwhatif/schema/ddl"
 )
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
@@ -31,11 +30,8 @@ func stores(t *testing.T, run func(t *testing.T, s Store)) {
 	t.Run("memory", func(t *testing.T) { run(t, &Memory{}) })
 	t.Run("clickhouse", func(t *testing.T) {
 		conn := clickhousetest.Open(t)
-		for _, o := range ddl.Objects() {
-			if o.Name == "coefficients" {
-				require.NoError(t, conn.Exec(t.Context(), o.SQL))
-			}
-		}
+		_, err := migrate.Up(t.Context(), conn)
+		require.NoError(t, err)
 		run(t, NewClickHouse(conn))
 	})
 }
@@ -48,110 +44,171 @@ func draft(base int64, c1 float64) Draft {
 func TestPublishHistoryRollback(t *testing.T) {
 	stores(t, func(t *testing.T, s Store) {
 		ctx := t.Context()
-		p := New(s, testKey, 0, 0)
-		_, err := p.Latest(ctx)
+		p := New(s, testKey, Options{})
+		_, err := Latest(ctx, s)
+		require.ErrorIs(t, err, ErrNotFound)
+		_, err = p.Rollback(ctx, 1, "test")
 		require.ErrorIs(t, err, ErrNotFound)
 		first, err := p.Publish(ctx, draft(0, 1e-5))
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), first.Document.Revision)
-		priced := first.Document
-		priced.Links = []schema.LinkPrice{{Link: "l", Coordinators: 2, Price: cost.Price{Load: 0.5}}}
-		_, err = p.Publish(ctx, Draft{Document: priced, Base: 1, Note: NotePrices})
+		links := []schema.LinkPrice{{Link: "l", Coordinators: 2, Price: cost.Price{Load: 0.5}}}
+		second, err := p.Prices(ctx, first, links)
 		require.NoError(t, err)
+		assert.Equal(t, NotePrices, second.Note)
 
 		third, err := p.Publish(ctx, draft(1, 2e-5))
 		require.NoError(t, err, "prices that came after the judgement are no conflict")
 		assert.Equal(t, int64(2), third.Document.Previous)
-		assert.Len(t, third.Document.Links, 1, "and are taken over")
+		assert.Equal(t, links, third.Document.Links, "and are taken over")
 		_, err = p.Publish(ctx, draft(1, 3e-5))
 		assert.ErrorIs(t, err, ErrConflict, "a fit that came after it is")
-		_, err = p.Publish(ctx, Draft{Document: priced, Base: 2, Note: NotePrices})
+		_, err = p.Prices(ctx, second, nil)
 		assert.ErrorIs(t, err, ErrConflict, "prices would carry old laws over a fit")
 		_, err = p.Publish(ctx, draft(0, 3e-5))
 		assert.ErrorIs(t, err, ErrConflict, "somebody was first")
+		_, err = p.Publish(ctx, draft(9, 3e-5))
+		assert.ErrorIs(t, err, ErrNotFound)
 
-		back, err := p.Rollback(ctx, 1, "test")
+		back, err := p.Rollback(ctx, 1, "by hand")
 		require.NoError(t, err)
 		assert.Equal(t, int64(4), back.Document.Revision)
 		assert.Equal(t, first.Document.Prefill, back.Document.Prefill)
-		assert.Len(t, back.Document.Links, 1)
-		last, err := p.Latest(ctx)
+		assert.Equal(t, links, back.Document.Links)
+		last, err := Latest(ctx, s)
 		require.NoError(t, err)
-		assert.Equal(t, back.Signed, last.Signed, "stored byte for byte")
+		assert.Equal(t, back, last, "stored byte for byte")
 		opened, err := coefficients.Open(last.Signed, p.PublicKey())
 		require.NoError(t, err)
 		assert.Equal(t, back.Document, opened)
 
-		history, err := p.History(ctx, 3)
+		history, err := History(ctx, s, 3)
 		require.NoError(t, err)
 		require.Len(t, history, 3)
-		assert.Equal(t, "rollback to 1", history[0].Note)
+		assert.Equal(t, []string{"rollback to 1", "by hand", back.Digest}, []string{history[0].Note, history[0].Provenance, history[0].Digest})
 		assert.Equal(t, int64(2), history[2].Revision)
-		_, err = p.Get(ctx, 99)
+		found, err := Get(ctx, s, 2)
+		require.NoError(t, err)
+		assert.Equal(t, second, found)
+		_, err = Get(ctx, s, 99)
 		assert.ErrorIs(t, err, ErrNotFound)
 	})
 }
 
-// Of publishers that judged against the same champion one wins, and no revision
-// has two documents.
+func TestExpiryIsOfTheLaws(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := &Memory{}
+	p := New(s, testKey, Options{RefreshAfter: time.Hour, Lifetime: 24 * time.Hour, Now: func() time.Time { return now }})
+	first, err := p.Publish(t.Context(), draft(0, 1))
+	require.NoError(t, err)
+	assert.Equal(t, now.Add(time.Hour).UnixNano(), first.Document.RefreshAfter)
+
+	now = now.Add(23*time.Hour + 30*time.Minute)
+	priced, err := p.Prices(t.Context(), first, nil)
+	require.NoError(t, err)
+	assert.Equal(t, now.UnixNano(), priced.Document.Created)
+	assert.Equal(t, first.Document.Expires, priced.Document.Expires)
+	assert.Equal(t, first.Document.Expires, priced.Document.RefreshAfter)
+
+	now = now.Add(time.Hour)
+	_, err = p.Prices(t.Context(), priced, nil)
+	require.ErrorIs(t, err, ErrExpired)
+	assert.ErrorContains(t, err, "run kvwhatif calibrate")
+	renewed, err := p.Renew(t.Context(), 1)
+	require.NoError(t, err, "only prices came since")
+	assert.Equal(t, now.Add(24*time.Hour).UnixNano(), renewed.Document.Expires)
+	assert.Equal(t, first.Document.Prefill, renewed.Document.Prefill)
+	_, err = p.Renew(t.Context(), 1)
+	assert.ErrorIs(t, err, ErrConflict, "renewed already")
+}
+
+// Of publishers that judged against the same champion one wins, and the revision
+// has its document.
 func TestOnePublicationWins(t *testing.T) {
 	stores(t, func(t *testing.T, s Store) {
-		const publishers = 8
-		errs := make([]error, publishers)
-		var wg sync.WaitGroup
-		for i := range publishers {
-			wg.Go(func() { _, errs[i] = New(s, testKey, 0, 0).Publish(t.Context(), draft(0, float64(i+1))) })
-		}
-		wg.Wait()
-		won := 0
-		for _, err := range errs {
-			if err == nil {
-				won++
-			} else {
-				assert.ErrorIs(t, err, ErrConflict)
+		won := race(t, func(i int) (Published, error) {
+			return New(s, testKey, Options{}).Publish(t.Context(), draft(0, float64(i+1)))
+		})
+		require.Len(t, won, 1)
+		for round := range 3 { // prices and fits at once: each that won has a revision of its own
+			base, err := Latest(t.Context(), s)
+			require.NoError(t, err)
+			before := base.Document.Revision
+			won := race(t, func(i int) (Published, error) {
+				p := New(s, testKey, Options{})
+				if i%2 == 0 {
+					return p.Prices(t.Context(), base, []schema.LinkPrice{{Link: "l", Coordinators: int64(i + 1)}})
+				}
+				return p.Publish(t.Context(), draft(before, float64(100*round+i)))
+			})
+			require.NotEmpty(t, won)
+			require.LessOrEqual(t, len(won), 2, "one of the prices, and after it one of the fits")
+			for i, w := range won {
+				stored, err := Get(t.Context(), s, before+1+int64(i))
+				require.NoError(t, err)
+				assert.Contains(t, won, stored)
+				assert.Greater(t, w.Document.Revision, before)
 			}
+			after, err := Latest(t.Context(), s)
+			require.NoError(t, err)
+			assert.Equal(t, before+int64(len(won)), after.Document.Revision)
 		}
-		assert.Equal(t, 1, won)
-		rows, err := s.Newest(t.Context(), 100)
-		require.NoError(t, err)
-		documents := 0
-		for _, r := range rows {
-			if r.Payload != "" {
-				documents++
-			}
-		}
-		assert.Equal(t, 1, documents)
 	})
 }
 
-// A claim that its publisher left behind is waited for, then passed over; the
-// document of a publisher that comes back after that is not the newest, and it is
-// told.
-func TestAbandonedClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Memory{}
-		p := New(s, testKey, 0, 0)
-		mine, err := p.claim(t.Context(), 1, "sleeper")
-		require.NoError(t, err)
-		require.True(t, mine)
-		began := time.Now()
-		other, err := p.Publish(t.Context(), draft(0, 1))
-		require.NoError(t, err)
-		assert.Equal(t, int64(2), other.Document.Revision)
-		assert.GreaterOrEqual(t, time.Since(began), ClaimLife)
-		_, err = p.publishAs(t.Context(), draft(0, 2), 1, nil)
-		assert.ErrorIs(t, err, ErrConflict)
-		last, err := p.Latest(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, other.Digest, last.Digest)
+// race gives what those won who got no ErrConflict.
+func race(t *testing.T, publish func(i int) (Published, error)) (won []Published) {
+	const publishers = 8
+	out, errs := make([]Published, publishers), make([]error, publishers)
+	var wg sync.WaitGroup
+	for i := range publishers {
+		wg.Go(func() { out[i], errs[i] = publish(i) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err == nil {
+			won = append(won, out[i])
+		} else {
+			assert.ErrorIs(t, err, ErrConflict)
+		}
+	}
+	return won
+}
 
-		_, err = p.claim(t.Context(), 3, "sleeper")
+func TestInsert(t *testing.T) {
+	stores(t, func(t *testing.T, s Store) {
+		row := Row{Revision: 5, CreatedNanos: time.Now().UnixNano(), Payload: "a\x00\xff", Signature: "x..y", Note: "n"}
+		require.NoError(t, s.Insert(t.Context(), row))
+		require.NoError(t, s.Insert(t.Context(), row), "again after an answer was lost")
+		other := row
+		other.Payload = "b"
+		assert.ErrorIs(t, s.Insert(t.Context(), other), ErrTaken)
+		for _, revision := range []int64{7, 6} {
+			other.Revision = revision
+			require.NoError(t, s.Insert(t.Context(), other))
+		}
+		newest, err := s.Newest(t.Context(), 2)
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = p.Publish(ctx, draft(2, 1))
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Len(t, newest, 2)
+		assert.Equal(t, []int64{7, 6}, []int64{newest[0].Revision, newest[1].Revision})
+		got, err := s.At(t.Context(), 5)
+		require.NoError(t, err)
+		assert.Equal(t, row, got)
 	})
+}
+
+// The token keeps the revision even where no publisher saw the other's row.
+func TestTheTokenDecides(t *testing.T) {
+	conn := clickhousetest.Open(t)
+	_, err := migrate.Up(t.Context(), conn)
+	require.NoError(t, err)
+	s := NewClickHouse(conn)
+	first := Row{Revision: 1, CreatedNanos: 2, Payload: "first"}
+	require.NoError(t, s.insert(t.Context(), first))
+	require.NoError(t, s.insert(t.Context(), Row{Revision: 1, CreatedNanos: 1, Payload: "second, and created before"}))
+	got, err := s.At(t.Context(), 1)
+	require.NoError(t, err)
+	assert.Equal(t, first, got)
 }
 
 func TestKey(t *testing.T) {
@@ -169,6 +226,14 @@ func TestKey(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	public := filepath.Join(t.TempDir(), "calibrate.pub")
+	require.NoError(t, WritePublicKey(public, keys[0].Public().(ed25519.PublicKey)))
+	text, err := os.ReadFile(public)
+	require.NoError(t, err)
+	parsed, err := coefficients.ParsePublicKeys(text)
+	require.NoError(t, err)
+	assert.Equal(t, []ed25519.PublicKey{keys[0].Public().(ed25519.PublicKey)}, parsed)
 
 	require.NoError(t, os.Chmod(file, 0o644))
 	_, err = LoadOrCreateKey(file)
@@ -193,7 +258,7 @@ func TestAssembleTakesOverWhatWasNotFitted(t *testing.T) {
 }
 
 func ExamplePublisher_Publish() {
-	p := New(&Memory{}, testKey, time.Hour, 24*time.Hour)
+	p := New(&Memory{}, testKey, Options{})
 	published, err := p.Publish(context.Background(), draft(0, 2e-5))
 	fmt.Println(published.Document.Revision, err)
 	// Output: 1 <nil>

@@ -1,5 +1,7 @@
 -- Every coefficient document that was published, kept for good: payload is the
--- exact bytes that are signed, signature the detached JWS over them.
+-- exact bytes that are signed, signature the detached JWS over them. A revision is
+-- inserted with a deduplication token, so that of two publishers one wins; the
+-- window is of that. (A replicated table has one of its own, as long by default.)
 CREATE TABLE IF NOT EXISTS coefficients
 (
     revision  UInt64,
@@ -10,3 +12,4 @@ CREATE TABLE IF NOT EXISTS coefficients
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (revision, created)
+SETTINGS non_replicated_deduplication_window = 10000
