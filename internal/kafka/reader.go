@@ -27,7 +27,7 @@ type ReaderConfig struct {
 	Cluster Cluster
 	Topic   string
 	Group   string
-	Queue   int          // messages fetched ahead; 0: 100
+	Queue   int          // messages fetched ahead, of up to MaxBatchBytes each; 0: 32
 	OnGap   func(Gap)    // nil: the gap is only logged
 	Logger  *slog.Logger // nil: slog.Default
 }
@@ -68,7 +68,7 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 		Topic: cfg.Topic, GroupID: cfg.Group, StartOffset: kafkago.FirstOffset,
 		JoinGroupBackoff: joinBackoff, SessionTimeout: sessionTimeout, HeartbeatInterval: heartbeat,
 		MinBytes: 1, MaxBytes: fetchBytes, MaxWait: fetchWait,
-		QueueCapacity: orDefault(cfg.Queue, 100), WatchPartitionChanges: true,
+		QueueCapacity: orDefault(cfg.Queue, 32), WatchPartitionChanges: true,
 		ErrorLogger: logTo(cfg.Logger),
 	})}, nil
 }
