@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 )
 
 const (
@@ -20,9 +18,6 @@ const (
 	typeProtobuf = "application/x-protobuf"
 	typeJSON     = "application/json"
 
-	// jsonFactor is about how much more memory JSON takes while it becomes
-	// protobuf.
-	jsonFactor = 6
 	// maxPooled is the largest buffer kept for the next request.
 	maxPooled = 1 << 20
 )
@@ -142,17 +137,4 @@ func decompressed(q *http.Request, body io.Reader) (io.Reader, func(), *failure)
 	default:
 		return nil, nil, failed(kindMedia, "Content-Encoding %q is not supported: use gzip or none", encoding)
 	}
-}
-
-// fromJSON turns OTLP/JSON into protobuf, whose walk is then the only one.
-func fromJSON(body []byte) ([]byte, *failure) {
-	request := ptraceotlp.NewExportRequest()
-	if err := request.UnmarshalJSON(body); err != nil {
-		return nil, failed(kindInvalid, "read OTLP trace request as JSON: %v", err)
-	}
-	b, err := request.MarshalProto()
-	if err != nil {
-		return nil, failed(kindInvalid, "turn OTLP trace request from JSON to protobuf: %v", err)
-	}
-	return b, nil
 }

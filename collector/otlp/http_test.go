@@ -156,6 +156,33 @@ func TestJSONIsReadExactly(t *testing.T) {
 	require.Equal(t, 2.5, got.Decision.Candidates[1].TTFT)
 }
 
+// Values nested as deep as a request can hold them are refused before the stack
+// is exhausted, and what only looks nested is not.
+func TestDeepJSONValues(t *testing.T) {
+	const levels = 200_000
+	value := strings.Repeat(`{"arrayValue":{"values":[`, levels) + strings.Repeat(`]}}`, levels)
+	body := strings.Replace(jsonContract("1"), `{"doubleValue":1}`, value, 1)
+	_, f := fromJSON([]byte(body))
+	require.NotNil(t, f)
+	require.Equal(t, kindInvalid, f.kind)
+	require.Contains(t, f.text, "nested")
+
+	flat := strings.Replace(jsonContract("1"), `"p"`, `"\\\"`+strings.Repeat("[{", 300)+`"`, 1)
+	_, f = fromJSON([]byte(flat))
+	require.Nil(t, f)
+}
+
+func TestEmptyJSONObjects(t *testing.T) {
+	body := `{"resourceSpans":[{"scopeSpans":[{"spans":[{}` + strings.Repeat(",{}", 100_000) + `]}]}]}`
+	_, f := fromJSON([]byte(body))
+	require.NotNil(t, f)
+	require.Contains(t, f.text, "mostly empty")
+
+	blocks := strings.Replace(jsonContract("1"), `{"intValue":-7}`, strings.TrimPrefix(strings.Repeat(`,{"intValue":7}`, 60_000), ","), 1)
+	_, f = fromJSON([]byte(blocks))
+	require.Nil(t, f, "small numbers are the densest that a sender has")
+}
+
 func TestGetIsRefused(t *testing.T) {
 	r := start(t, local(), new(fake))
 	a, err := http.Get("http://" + r.HTTPAddr() + pathTraces)
