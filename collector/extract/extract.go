@@ -7,6 +7,7 @@
 package extract
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,8 +29,13 @@ type Limits struct {
 	Bytes          int64   // moved by one request
 	Count          int64   // tokens, flows, requests
 
+	Parts    int // of one request, and
 	Rejected int // spans of one request; with more the request is refused as a whole
 }
+
+// ErrTooMany is wrapped by the error of a request over Limits.Parts or
+// Limits.Rejected: a smaller one may be taken.
+var ErrTooMany = errors.New("too many spans in one request")
 
 // DefaultLimits are the limits at the instant given (Unix nanoseconds): from the
 // year 2000 to a day from now, for a clock may be wrong a little.
@@ -39,7 +45,7 @@ func DefaultLimits(nowNanos int64) Limits {
 		EarliestNanos: 946_684_800_000_000_000, LatestNanos: nowNanos + day*1e9,
 		AttributeBytes: 64 << 10, TextBytes: 1 << 10, Candidates: 256, Blocks: 1 << 16,
 		Seconds: day, Bytes: 1 << 50, Count: 1 << 31,
-		Rejected: 10_000,
+		Parts: 50_000, Rejected: 10_000,
 	}
 }
 
@@ -87,7 +93,10 @@ func Extract(request []byte, limits Limits, out *Result) error {
 		out.add(s, broken, &r)
 		if len(out.Rejected) > limits.Rejected {
 			last := &out.Rejected[limits.Rejected]
-			return fmt.Errorf("more than %d of its spans are invalid, the last one because: %s", limits.Rejected, last.Reason)
+			return fmt.Errorf("%w: more than %d are invalid, the last one because: %s", ErrTooMany, limits.Rejected, last.Reason)
+		}
+		if len(out.Parts) > limits.Parts {
+			return fmt.Errorf("%w: more than %d are of requests, send smaller batches", ErrTooMany, limits.Parts)
 		}
 		return nil
 	})

@@ -202,6 +202,15 @@ func TestUndecodableSpan(t *testing.T) {
 	require.Equal(t, bad, out.Rejected[0].Record())
 }
 
+func TestTooManyParts(t *testing.T) {
+	limits := DefaultLimits(now)
+	limits.Parts = 2
+	var out Result
+	one := spanOf(contract())
+	require.NoError(t, Extract(request(t, one, one), limits, &out))
+	require.ErrorIs(t, Extract(request(t, one, one, one), limits, &out), ErrTooMany)
+}
+
 func TestTooManyRejected(t *testing.T) {
 	bad := spanOf(contract())
 	bad.SpanId = nil
@@ -209,7 +218,7 @@ func TestTooManyRejected(t *testing.T) {
 	limits.Rejected = 2
 	var out Result
 	require.NoError(t, Extract(request(t, bad, bad), limits, &out))
-	require.ErrorContains(t, Extract(request(t, bad, bad, bad), limits, &out), "more than 2 of its spans are invalid")
+	require.ErrorContains(t, Extract(request(t, bad, bad, bad), limits, &out), "more than 2 are invalid")
 }
 
 func TestHugeResourceIsNotRepeated(t *testing.T) {

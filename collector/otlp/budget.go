@@ -13,6 +13,10 @@ import (
 // more than most need.
 const firstReserve = 256 << 10
 
+// withParts is about how much memory a request takes for each of its bytes: its
+// parts, and then the messages for Kafka, are about as large again.
+const withParts = 2
+
 // budget bounds the bytes of all requests in memory.
 type budget struct {
 	room *semaphore.Weighted

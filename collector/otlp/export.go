@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -28,7 +29,11 @@ func (r *Receiver) export(ctx context.Context, body []byte) (p partial, f *failu
 		}
 	}()
 	result := r.results.Get().(*extract.Result)
+	defer r.reuse(result)
 	if err := extract.Extract(body, extract.DefaultLimits(time.Now().UnixNano()), result); err != nil {
+		if errors.Is(err, extract.ErrTooMany) {
+			return partial{}, failed(kindTooLarge, "%v", err)
+		}
 		return partial{}, failed(kindInvalid, "%v", err)
 	}
 	if err := r.publisher.Publish(ctx, result); err != nil {
@@ -39,8 +44,16 @@ func (r *Receiver) export(ctx context.Context, body []byte) (p partial, f *failu
 	if p.rejected > 0 && r.mayLog(time.Now()) {
 		r.logger.Warn("spans refused", "rejected", p.rejected, "spans", result.Spans, "reasons", p.why)
 	}
-	r.results.Put(result)
 	return p, nil
+}
+
+// reuse keeps the memory of a result for another request, unless it is
+// large.
+func (r *Receiver) reuse(result *extract.Result) {
+	const most = 4096
+	if cap(result.Parts) <= most && cap(result.Rejected) <= most {
+		r.results.Put(result)
+	}
 }
 
 // mayLog says whether refused spans may be logged: once in ten seconds, for a

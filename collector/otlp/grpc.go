@@ -104,7 +104,7 @@ func (r *Receiver) receiveGRPC(s grpc.ServerStream, h *hold) (partial, error) {
 		return partial{}, err
 	}
 	defer m.Free()
-	if f := h.reserve(ctx, int64(m.Len())); f != nil {
+	if f := h.reserve(ctx, withParts*int64(m.Len())); f != nil {
 		return partial{}, r.status(f)
 	}
 	p, f := r.export(ctx, m.ReadOnlyData())

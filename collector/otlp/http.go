@@ -110,11 +110,14 @@ func (r *Receiver) receiveHTTP(w http.ResponseWriter, q *http.Request, isJSON bo
 	if *buf, f = h.readAll(q.Context(), reader, *buf, r.cfg.MaxRequestBytes); f != nil {
 		return partial{}, f
 	}
-	body := *buf
+	body, factor := *buf, withParts
 	if isJSON {
-		if f := h.reserve(q.Context(), int64(jsonFactor*len(body))); f != nil {
-			return partial{}, f
-		}
+		factor = jsonFactor
+	}
+	if f := h.reserve(q.Context(), int64(factor*len(body))); f != nil {
+		return partial{}, f
+	}
+	if isJSON {
 		if body, f = fromJSON(body); f != nil {
 			return partial{}, f
 		}
