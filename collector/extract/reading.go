@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/protowalk"
 )
 
 // Code is the class of a reason for refusing a span: a label of a metric.
@@ -164,7 +165,7 @@ func (r *reading) head(s *Span) *fault {
 // service finds service.name among the resource's attributes.
 func (r *reading) service(s *Span) *fault {
 	for _, resource := range s.Resource {
-		as := Attributes{cursor{rest: resource}, resourceAttributes}
+		as := Attributes{protowalk.Over(resource), resourceAttributes}
 		var attr Attribute
 		for more, err := as.Next(&attr); more || err != nil; more, err = as.Next(&attr) {
 			if err != nil {

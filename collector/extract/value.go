@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kvwhatif/kvwhatif/schema/protowalk"
 )
 
 // Type is what an attribute's value is.
@@ -47,15 +49,13 @@ func (v *Value) read(b []byte) error {
 		*v = Value{Type: TypeDouble, bits: binary.LittleEndian.Uint64(b[1:])}
 		return nil
 	}
-	for c := (cursor{rest: b}); len(c.rest) > 0; {
-		if err := c.next(); err != nil {
-			return err
-		}
-		if c.number >= anyString && c.number <= anyBytes && c.typ == wireTypes[c.number] {
-			*v = Value{Type: Type(c.number), bits: c.num, b: c.b}
+	c := protowalk.Over(b)
+	for c.Next() {
+		if c.Number >= anyString && c.Number <= anyBytes && c.Type == wireTypes[c.Number] {
+			*v = Value{Type: Type(c.Number), bits: c.Num, b: c.Bytes}
 		}
 	}
-	return nil
+	return c.Err
 }
 
 // Int is the value of an int.
@@ -69,23 +69,20 @@ func (v Value) Double() float64 { return math.Float64frombits(v.bits) }
 func (v Value) Bytes() []byte { return v.b }
 
 // Elements gives a cursor over the elements of an array, in their order.
-func (v Value) Elements() Elements { return Elements{cursor{rest: v.b}} }
+func (v Value) Elements() Elements { return Elements{protowalk.Over(v.b)} }
 
 // Elements is a cursor over the elements of an array.
-type Elements struct{ cursor }
+type Elements struct{ at protowalk.Cursor }
 
 // Next reads the next element into v. It gives false after the last one, and
 // with the error where reading had to stop.
 func (es *Elements) Next(v *Value) (bool, error) {
-	for len(es.rest) > 0 {
-		if err := es.next(); err != nil {
-			return false, err
-		}
-		if es.number == arrayValues && es.typ == protowire.BytesType {
+	for es.at.Next() {
+		if es.at.Number == arrayValues && es.at.Type == protowire.BytesType {
 			*v = Value{}
-			err := v.read(es.b)
+			err := v.read(es.at.Bytes)
 			return err == nil, err
 		}
 	}
-	return false, nil
+	return false, es.at.Err
 }

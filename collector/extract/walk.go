@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kvwhatif/kvwhatif/schema/protowalk"
 )
 
 // Span is a view of one OTLP span. Its byte slices point into the request; its
@@ -58,79 +60,17 @@ const (
 	arrayValues = 1
 )
 
-// cursor goes over the fields of a message. The field that it is at has num where
-// it is a varint or fixed64, and b where it is length-delimited.
-type cursor struct {
-	rest   []byte
-	number protowire.Number
-	typ    protowire.Type
-	num    uint64
-	b      []byte
-}
-
-// next goes to the next field; there must be one: len(c.rest) > 0.
-func (c *cursor) next() error {
-	if c.short() {
-		return nil
-	}
-	number, typ, n := protowire.ConsumeTag(c.rest)
-	if n < 0 {
-		return protowire.ParseError(n)
-	}
-	c.number, c.typ, c.num, c.b = number, typ, 0, nil
-	b := c.rest[n:]
-	switch typ {
-	case protowire.VarintType:
-		c.num, n = protowire.ConsumeVarint(b)
-	case protowire.Fixed64Type:
-		c.num, n = protowire.ConsumeFixed64(b)
-	case protowire.BytesType:
-		c.b, n = protowire.ConsumeBytes(b)
-	default:
-		n = protowire.ConsumeFieldValue(number, typ, b)
-	}
-	if n < 0 {
-		return protowire.ParseError(n)
-	}
-	c.rest = b[n:]
-	return nil
-}
-
-// short is next for a length-delimited field whose tag is one byte and whose
-// length is one or two, which nearly all are. It is false for others.
-func (c *cursor) short() bool {
-	b := c.rest
-	if len(b) < 3 || b[0]&0x87 != byte(protowire.BytesType) || b[0] < 1<<3 {
-		return false
-	}
-	size, start := int(b[1]), 2
-	if size >= 0x80 {
-		if b[2] >= 0x80 || b[2] == 0 {
-			return false
-		}
-		size, start = size&0x7f|int(b[2])<<7, 3
-	}
-	if size > len(b)-start {
-		return false
-	}
-	c.number, c.typ = protowire.Number(b[0]>>3), protowire.BytesType
-	c.b, c.rest = b[start:start+size], b[start+size:]
-	return true
-}
-
 // children calls visit with each length-delimited field of that number.
 func children(b []byte, number protowire.Number, visit func([]byte) error) error {
-	for c := (cursor{rest: b}); len(c.rest) > 0; {
-		if err := c.next(); err != nil {
-			return err
-		}
-		if c.number == number && c.typ == protowire.BytesType {
-			if err := visit(c.b); err != nil {
+	c := protowalk.Over(b)
+	for c.Next() {
+		if c.Number == number && c.Type == protowire.BytesType {
+			if err := visit(c.Bytes); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return c.Err
 }
 
 // walk calls visit with each span of an ExportTraceServiceRequest. The Span is
@@ -165,32 +105,30 @@ func walkScope(b []byte, s *Span, visit func(*Span, error) error) error {
 // another wire type than it should have is one that nobody knows.
 func (s *Span) read(b []byte) error {
 	*s = Span{Raw: b, Resource: s.Resource, Scope: s.Scope}
-	for c := (cursor{rest: b}); len(c.rest) > 0; {
-		if err := c.next(); err != nil {
-			return err
-		}
-		switch c.typ {
+	c := protowalk.Over(b)
+	for c.Next() {
+		switch c.Type {
 		case protowire.BytesType:
-			switch c.number {
+			switch c.Number {
 			case spanTraceID:
-				s.TraceID = c.b
+				s.TraceID = c.Bytes
 			case spanSpanID:
-				s.SpanID = c.b
+				s.SpanID = c.Bytes
 			case spanParentID:
-				s.ParentID = c.b
+				s.ParentID = c.Bytes
 			case spanName:
-				s.Name = c.b
+				s.Name = c.Bytes
 			}
 		case protowire.Fixed64Type:
-			switch c.number {
+			switch c.Number {
 			case spanStart:
-				s.StartNanos = c.num
+				s.StartNanos = c.Num
 			case spanEnd:
-				s.EndNanos = c.num
+				s.EndNanos = c.Num
 			}
 		}
 	}
-	return nil
+	return c.Err
 }
 
 // scopeName is the name of the instrumentation scope.
@@ -207,7 +145,7 @@ func (s *Span) scopeName() (name []byte) {
 
 // Attributes gives a cursor over the span's attributes, in their order.
 func (s *Span) Attributes() Attributes {
-	return Attributes{cursor{rest: s.Raw}, spanAttributes}
+	return Attributes{protowalk.Over(s.Raw), spanAttributes}
 }
 
 // Attribute is one attribute. Its key and value point into the request.
@@ -219,40 +157,35 @@ type Attribute struct {
 
 // Attributes is a cursor over the attributes of a message.
 type Attributes struct {
-	cursor
+	at    protowalk.Cursor
 	field protowire.Number // of the message, that holds them
 }
 
 // Next reads the next attribute into a. It gives false after the last one, and
 // with the error where reading had to stop.
 func (as *Attributes) Next(a *Attribute) (bool, error) {
-	for len(as.rest) > 0 {
-		if err := as.next(); err != nil {
-			return false, err
-		}
-		if as.number == as.field && as.typ == protowire.BytesType {
-			err := a.read(as.b)
+	for as.at.Next() {
+		if as.at.Number == as.field && as.at.Type == protowire.BytesType {
+			err := a.read(as.at.Bytes)
 			return err == nil, err
 		}
 	}
-	return false, nil
+	return false, as.at.Err
 }
 
 func (a *Attribute) read(b []byte) error {
 	*a = Attribute{Size: len(b)}
-	for c := (cursor{rest: b}); len(c.rest) > 0; {
-		if err := c.next(); err != nil {
-			return err
-		}
+	c := protowalk.Over(b)
+	for c.Next() {
 		switch {
-		case c.typ != protowire.BytesType:
-		case c.number == keyValueKey:
-			a.Key = c.b
-		case c.number == keyValueValue:
-			if err := a.Value.read(c.b); err != nil {
+		case c.Type != protowire.BytesType:
+		case c.Number == keyValueKey:
+			a.Key = c.Bytes
+		case c.Number == keyValueValue:
+			if err := a.Value.read(c.Bytes); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return c.Err
 }

@@ -37,33 +37,33 @@ func Frames(msg []byte) iter.Seq2[[]byte, error] {
 			yield(msg, err)
 			return
 		}
-		c := cursor{rest: rest}
-		for c.next() {
-			if c.num != partField || c.typ != protowire.BytesType {
-				c.err = fmt.Errorf("field %d is none of a batch of version %d", c.num, Version)
+		c := over(rest)
+		for c.Next() {
+			if c.Number != partField || c.Type != protowire.BytesType {
+				c.Err = fmt.Errorf("field %d is none of a batch of version %d", c.Number, Version)
 				break
 			}
-			if !yield(c.b, nil) {
+			if !yield(c.Bytes, nil) {
 				return
 			}
-			rest = c.rest
+			rest = c.Rest
 		}
-		if c.err != nil {
-			yield(rest, fmt.Errorf("read the frames of a message at byte %d of %d: %w", len(msg)-len(rest), len(msg), c.err))
+		if c.Err != nil {
+			yield(rest, fmt.Errorf("read the frames of a message at byte %d of %d: %w", len(msg)-len(rest), len(msg), c.Err))
 		}
 	}
 }
 
 // afterVersion reads the version, which is the first field of every message.
 func afterVersion(msg []byte) ([]byte, error) {
-	c := cursor{rest: msg}
-	if !c.next() || c.num != versionField || c.typ != protowire.VarintType {
+	c := over(msg)
+	if !c.Next() || c.Number != versionField || c.Type != protowire.VarintType {
 		return nil, fmt.Errorf("%w: the message does not begin with one", ErrVersion)
 	}
-	if c.v != Version {
-		return nil, fmt.Errorf("%w %d, this program reads %d: update it, or find out who else writes to the topic", ErrVersion, c.v, Version)
+	if c.Num != Version {
+		return nil, fmt.Errorf("%w %d, this program reads %d: update it, or find out who else writes to the topic", ErrVersion, c.Num, Version)
 	}
-	return c.rest, nil
+	return c.Rest, nil
 }
 
 // Batcher packs parts into messages of at most Max bytes. Its zero value is

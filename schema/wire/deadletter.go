@@ -66,11 +66,12 @@ func AppendDeadLetter(b []byte, l *DeadLetter) []byte {
 func DecodeDeadLetter(b []byte, l *DeadLetter) error {
 	*l = DeadLetter{}
 	b, err := afterVersion(b)
-	c := cursor{rest: b, err: err}
-	for c.next() {
-		c.err = letterField(&c.field, l)
+	c := over(b)
+	c.Err = err
+	for c.Next() {
+		c.Err = letterField(c.at(), l)
 	}
-	if c.err != nil {
+	if c.Err != nil {
 		return c.within("decode dead letter")
 	}
 	if len(l.Bytes) > MaxDeadLetterBytes || l.Length < int64(len(l.Bytes)) {
@@ -81,21 +82,21 @@ func DecodeDeadLetter(b []byte, l *DeadLetter) error {
 
 func letterField(f *field, l *DeadLetter) error {
 	text, ints := letterText(l), letterInts(l)
-	if i, ok := f.at(2, len(text)); ok {
-		*text[i] = string(f.b)
+	if i, ok := f.among(2, len(text)); ok {
+		*text[i] = string(f.Bytes)
 		return f.is(protowire.BytesType)
 	}
-	if i, ok := f.at(6, len(ints)); ok {
+	if i, ok := f.among(6, len(ints)); ok {
 		return f.int(ints[i])
 	}
-	switch f.num {
+	switch f.Number {
 	case 9:
 		return f.id(l.SHA256[:])
 	case 10:
-		l.Bytes = f.b
+		l.Bytes = f.Bytes
 		return f.is(protowire.BytesType)
 	case 11:
-		l.Length = int64(f.v)
+		l.Length = int64(f.Num)
 		return f.is(protowire.VarintType)
 	case 12:
 		return f.nanos(&l.AtNanos)

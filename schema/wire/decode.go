@@ -34,11 +34,11 @@ func DecodePart(b []byte, p *schema.Part) error {
 func (d *Decoder) Part(b []byte, p *schema.Part) error {
 	*p = schema.Part{Decision: schema.Decision{
 		PrefixBlocks: p.Decision.PrefixBlocks[:0], Candidates: p.Decision.Candidates[:0]}}
-	c := cursor{rest: b}
-	for c.next() {
-		c.err = d.partField(&c.field, p)
+	c := over(b)
+	for c.Next() {
+		c.Err = d.partField(c.at(), p)
 	}
-	if c.err != nil {
+	if c.Err != nil {
 		return c.within("decode part")
 	}
 	if p.Kind == 0 {
@@ -48,7 +48,7 @@ func (d *Decoder) Part(b []byte, p *schema.Part) error {
 }
 
 func (d *Decoder) partField(f *field, p *schema.Part) error {
-	switch f.num {
+	switch f.Number {
 	case 1:
 		return enum(f, &p.Kind, schema.KindReplay)
 	case 2:
@@ -66,7 +66,7 @@ func (d *Decoder) partField(f *field, p *schema.Part) error {
 	case 8:
 		return f.nanos(&p.EndNanos)
 	case 9:
-		p.RequestID = string(f.b) // comes once: not worth keeping
+		p.RequestID = string(f.Bytes) // comes once: not worth keeping
 		return f.is(protowire.BytesType)
 	case 10:
 		return d.decision(f, &p.Decision)
@@ -84,21 +84,21 @@ func (d *Decoder) partField(f *field, p *schema.Part) error {
 
 func (d *Decoder) decision(f *field, x *schema.Decision) error {
 	c := f.message()
-	for c.next() {
-		c.err = d.decisionField(&c.field, x)
+	for c.Next() {
+		c.Err = d.decisionField(c.at(), x)
 	}
 	return c.within("decision")
 }
 
 func (d *Decoder) decisionField(f *field, x *schema.Decision) error {
 	text, counts := decisionText(x), decisionCounts(x)
-	if i, ok := f.at(1, len(text)); ok {
+	if i, ok := f.among(1, len(text)); ok {
 		return d.text(f, text[i])
 	}
-	if i, ok := f.at(11, len(counts)); ok {
+	if i, ok := f.among(11, len(counts)); ok {
 		return f.count(counts[i])
 	}
-	switch f.num {
+	switch f.Number {
 	case 8:
 		return enum(f, &x.Path, schema.PathResident)
 	case 9:
@@ -117,14 +117,14 @@ func (d *Decoder) decisionField(f *field, x *schema.Decision) error {
 
 // blocks reads hashes, packed or one by one, as protobuf allows both.
 func blocks(f *field, dst *[]int64) error {
-	if f.typ == protowire.Fixed64Type {
-		*dst = append(*dst, int64(f.v))
+	if f.Type == protowire.Fixed64Type {
+		*dst = append(*dst, int64(f.Num))
 		return nil
 	}
-	if len(f.b)%8 != 0 {
-		return fmt.Errorf("field %d: %d bytes are no list of fixed64", f.num, len(f.b))
+	if len(f.Bytes)%8 != 0 {
+		return fmt.Errorf("field %d: %d bytes are no list of fixed64", f.Number, len(f.Bytes))
 	}
-	for b := f.b; len(b) > 0; b = b[8:] {
+	for b := f.Bytes; len(b) > 0; b = b[8:] {
 		*dst = append(*dst, int64(binary.LittleEndian.Uint64(b)))
 	}
 	return f.is(protowire.BytesType)
@@ -141,24 +141,24 @@ func (d *Decoder) addCandidate(f *field, x *schema.Decision) error {
 
 func (d *Decoder) candidate(f *field, x *schema.Candidate) error {
 	c := f.message()
-	for c.next() {
-		c.err = d.candidateField(&c.field, x)
+	for c.Next() {
+		c.Err = d.candidateField(c.at(), x)
 	}
 	return c.within("candidate")
 }
 
 func (d *Decoder) candidateField(f *field, x *schema.Candidate) error {
 	text, ints, floats := candidateText(x), candidateInts(x), candidateFloats(x)
-	if i, ok := f.at(1, len(text)); ok {
+	if i, ok := f.among(1, len(text)); ok {
 		return d.text(f, text[i])
 	}
-	if i, ok := f.at(6, len(ints)); ok {
+	if i, ok := f.among(6, len(ints)); ok {
 		return f.int(ints[i])
 	}
-	if i, ok := f.at(10, len(floats)); ok {
+	if i, ok := f.among(10, len(floats)); ok {
 		return f.float(floats[i])
 	}
-	switch f.num {
+	switch f.Number {
 	case 4:
 		return enum(f, &x.Path, schema.PathResident)
 	case 5:
@@ -169,18 +169,18 @@ func (d *Decoder) candidateField(f *field, x *schema.Candidate) error {
 
 func (d *Decoder) observed(f *field, x *schema.Observed) error {
 	c := f.message()
-	for c.next() {
-		c.err = d.observedField(&c.field, x)
+	for c.Next() {
+		c.Err = d.observedField(c.at(), x)
 	}
 	return c.within("observed")
 }
 
 func (d *Decoder) observedField(f *field, x *schema.Observed) error {
 	seconds := observedSeconds(x)
-	if i, ok := f.at(2, len(seconds)); ok {
+	if i, ok := f.among(2, len(seconds)); ok {
 		return f.seconds(seconds[i])
 	}
-	if f.num == 1 {
+	if f.Number == 1 {
 		return f.count(&x.Bytes)
 	}
 	return nil
@@ -188,21 +188,21 @@ func (d *Decoder) observedField(f *field, x *schema.Observed) error {
 
 func (d *Decoder) engine(f *field, x *schema.Engine) error {
 	c := f.message()
-	for c.next() {
-		c.err = d.engineField(&c.field, x)
+	for c.Next() {
+		c.Err = d.engineField(c.at(), x)
 	}
 	return c.within("engine")
 }
 
 func (d *Decoder) engineField(f *field, x *schema.Engine) error {
 	counts, seconds := engineCounts(x), engineSeconds(x)
-	if i, ok := f.at(2, len(counts)); ok {
+	if i, ok := f.among(2, len(counts)); ok {
 		return f.count(counts[i])
 	}
-	if i, ok := f.at(5, len(seconds)); ok {
+	if i, ok := f.among(5, len(seconds)); ok {
 		return f.seconds(seconds[i])
 	}
-	if f.num == 1 {
+	if f.Number == 1 {
 		return d.text(f, &x.Model)
 	}
 	return nil
@@ -210,24 +210,24 @@ func (d *Decoder) engineField(f *field, x *schema.Engine) error {
 
 func (d *Decoder) transfer(f *field, x *schema.Transfer) error {
 	c := f.message()
-	for c.next() {
-		c.err = d.transferField(&c.field, x)
+	for c.Next() {
+		c.Err = d.transferField(c.at(), x)
 	}
 	return c.within("transfer")
 }
 
 func (d *Decoder) transferField(f *field, x *schema.Transfer) error {
 	text, counts, seconds := transferText(x), transferCounts(x), transferSeconds(x)
-	if i, ok := f.at(1, len(text)); ok {
+	if i, ok := f.among(1, len(text)); ok {
 		return d.text(f, text[i])
 	}
-	if i, ok := f.at(5, len(counts)); ok {
+	if i, ok := f.among(5, len(counts)); ok {
 		return f.count(counts[i])
 	}
-	if i, ok := f.at(7, len(seconds)); ok {
+	if i, ok := f.among(7, len(seconds)); ok {
 		return f.seconds(seconds[i])
 	}
-	if f.num == 4 {
+	if f.Number == 4 {
 		return enum(f, &x.Tier, schema.TierPeer)
 	}
 	return nil
@@ -235,24 +235,24 @@ func (d *Decoder) transferField(f *field, x *schema.Transfer) error {
 
 func (d *Decoder) replay(f *field, x *schema.Replay) error {
 	c := f.message()
-	for c.next() {
-		c.err = d.replayField(&c.field, x)
+	for c.Next() {
+		c.Err = d.replayField(c.at(), x)
 	}
 	return c.within("replay")
 }
 
 func (d *Decoder) replayField(f *field, x *schema.Replay) error {
 	text, counts, seconds := replayText(x), replayCounts(x), replaySeconds(x)
-	if i, ok := f.at(1, len(text)); ok {
+	if i, ok := f.among(1, len(text)); ok {
 		return d.text(f, text[i])
 	}
-	if i, ok := f.at(8, len(counts)); ok {
+	if i, ok := f.among(8, len(counts)); ok {
 		return f.count(counts[i])
 	}
-	if i, ok := f.at(12, len(seconds)); ok {
+	if i, ok := f.among(12, len(seconds)); ok {
 		return f.seconds(seconds[i])
 	}
-	switch f.num {
+	switch f.Number {
 	case 3:
 		return enum(f, &x.Path, schema.PathResident)
 	case 4:
@@ -269,13 +269,13 @@ func (d *Decoder) replayField(f *field, x *schema.Replay) error {
 
 // text reads a string, and keeps it if there is a Decoder to keep it.
 func (d *Decoder) text(f *field, dst *string) error {
-	if d == nil || len(f.b) > maxInternedBytes {
-		*dst = string(f.b)
+	if d == nil || len(f.Bytes) > maxInternedBytes {
+		*dst = string(f.Bytes)
 		return f.is(protowire.BytesType)
 	}
-	s, ok := d.strings[string(f.b)]
+	s, ok := d.strings[string(f.Bytes)]
 	if !ok {
-		s = string(f.b)
+		s = string(f.Bytes)
 		if d.strings == nil || len(d.strings) == maxInterned {
 			d.strings = make(map[string]string)
 		}

@@ -8,105 +8,72 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/protowalk"
 )
 
 var errType = errors.New("wrong wire type")
 
-// field is one field of a message: v where it is a varint or fixed, b where it
-// is length-delimited.
-type field struct {
-	num protowire.Number
-	typ protowire.Type
-	v   uint64
-	b   []byte
-}
+// field reads one field of a message.
+type field protowalk.Field
 
-// cursor goes over the fields of a message; it is at one of them.
-type cursor struct {
-	field
-	rest []byte
-	err  error // ends the going
-}
+// cursor goes over the fields of a message.
+type cursor struct{ protowalk.Cursor }
 
-// next goes to the next field. It is false at the end, and after an error.
-func (c *cursor) next() bool {
-	if c.err != nil || len(c.rest) == 0 {
-		return false
-	}
-	num, typ, n := protowire.ConsumeTag(c.rest)
-	if n < 0 {
-		return c.broken(n)
-	}
-	c.field = field{num: num, typ: typ}
-	b := c.rest[n:]
-	switch typ {
-	case protowire.VarintType:
-		c.v, n = protowire.ConsumeVarint(b)
-	case protowire.Fixed64Type:
-		c.v, n = protowire.ConsumeFixed64(b)
-	case protowire.BytesType:
-		c.b, n = protowire.ConsumeBytes(b)
-	default:
-		n = protowire.ConsumeFieldValue(num, typ, b)
-	}
-	if n < 0 {
-		return c.broken(n)
-	}
-	c.rest = b[n:]
-	return true
-}
+func over(message []byte) cursor { return cursor{protowalk.Over(message)} }
 
-func (c *cursor) broken(n int) bool {
-	c.err = protowire.ParseError(n)
-	return false
-}
+// at is the field that the cursor is at.
+func (c *cursor) at() *field { return (*field)(&c.Field) }
 
 // message goes into the field, which is a nested message.
-func (f *field) message() cursor { return cursor{rest: f.b, err: f.is(protowire.BytesType)} }
+func (f *field) message() cursor {
+	c := over(f.Bytes)
+	c.Err = f.is(protowire.BytesType)
+	return c
+}
 
 // within gives the error, with the name of the message.
 func (c *cursor) within(name string) error {
-	if c.err != nil {
-		return fmt.Errorf("%s: %w", name, c.err)
+	if c.Err != nil {
+		return fmt.Errorf("%s: %w", name, c.Err)
 	}
 	return nil
 }
 
-// at gives the place of the field among size fields from number from.
-func (f *field) at(from protowire.Number, size int) (int, bool) {
-	i := int(f.num) - int(from)
+// among gives the place of the field among size fields from number from.
+func (f *field) among(from protowire.Number, size int) (int, bool) {
+	i := int(f.Number) - int(from)
 	return i, i >= 0 && i < size
 }
 
 func (f *field) is(t protowire.Type) error {
-	if f.typ != t {
-		return fmt.Errorf("field %d: %w", f.num, errType)
+	if f.Type != t {
+		return fmt.Errorf("field %d: %w", f.Number, errType)
 	}
 	return nil
 }
 
 func (f *field) count(dst *schema.Count) error {
-	*dst = schema.Some(protowire.DecodeZigZag(f.v))
+	*dst = schema.Some(protowire.DecodeZigZag(f.Num))
 	return f.is(protowire.VarintType)
 }
 
 func (f *field) int(dst *int64) error {
-	*dst = protowire.DecodeZigZag(f.v)
+	*dst = protowire.DecodeZigZag(f.Num)
 	return f.is(protowire.VarintType)
 }
 
 func (f *field) seconds(dst *schema.Seconds) error {
-	*dst = schema.Some(math.Float64frombits(f.v))
+	*dst = schema.Some(math.Float64frombits(f.Num))
 	return f.is(protowire.Fixed64Type)
 }
 
 func (f *field) float(dst *float64) error {
-	*dst = math.Float64frombits(f.v)
+	*dst = math.Float64frombits(f.Num)
 	return f.is(protowire.Fixed64Type)
 }
 
 func (f *field) nanos(dst *int64) error {
-	*dst = int64(f.v)
+	*dst = int64(f.Num)
 	return f.is(protowire.Fixed64Type)
 }
 
@@ -114,18 +81,18 @@ func (f *field) id(dst []byte) error {
 	if err := f.is(protowire.BytesType); err != nil {
 		return err
 	}
-	if len(f.b) != len(dst) {
-		return fmt.Errorf("field %d: identifier of %d bytes, want %d", f.num, len(f.b), len(dst))
+	if len(f.Bytes) != len(dst) {
+		return fmt.Errorf("field %d: identifier of %d bytes, want %d", f.Number, len(f.Bytes), len(dst))
 	}
-	copy(dst, f.b)
+	copy(dst, f.Bytes)
 	return nil
 }
 
 // enum reads a number of at most last.
 func enum[T ~uint8](f *field, dst *T, last T) error {
-	if f.v > uint64(last) {
-		return fmt.Errorf("field %d: %d is no value of this schema version (last is %d)", f.num, f.v, last)
+	if f.Num > uint64(last) {
+		return fmt.Errorf("field %d: %d is no value of this schema version (last is %d)", f.Number, f.Num, last)
 	}
-	*dst = T(f.v)
+	*dst = T(f.Num)
 	return f.is(protowire.VarintType)
 }
