@@ -18,10 +18,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 )
 
 // root is the root of the repository, seen from this package.
 const root = ".."
+
+// composeDir is where the files of compose are.
+const composeDir = "compose"
 
 // testVersion is what the binary was told that its version is.
 const testVersion = "v0.0.0-deploytest"
@@ -29,7 +34,10 @@ const testVersion = "v0.0.0-deploytest"
 // binary is the path of kvwhatif, built as the image builds it.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m.Run)) }
+func TestMain(m *testing.M) {
+	clickhouse.RunIfChild()
+	os.Exit(withBinary(m.Run))
+}
 
 func withBinary(tests func() int) int {
 	dir, err := os.MkdirTemp("", "kvwhatif-deploy")
