@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
@@ -179,18 +180,20 @@ func TestImageHasAllSources(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	status := http.StatusOK
+	var status atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/readyz" {
-			status = http.StatusNotFound
+			http.NotFound(w, r)
+			return
 		}
-		w.WriteHeader(status)
+		w.WriteHeader(int(status.Load()))
 	}))
 	defer server.Close()
 	at := port(t, server.Listener.Addr().String())
 	ready := func() error { return exec.Command("./ready.sh", at).Run() }
+	status.Store(http.StatusOK)
 	require.NoError(t, ready())
-	status = http.StatusServiceUnavailable
+	status.Store(http.StatusServiceUnavailable)
 	require.Error(t, ready())
 	server.Close()
 	require.Error(t, ready())
