@@ -40,12 +40,15 @@ func Restore(obs []RestoreObs) (cost.Restore, schema.Quality, error) {
 	return cost.Restore{D0: v[0], D1: v[1]}, q, nil
 }
 
-// floorOf is a tenth of the median of what is above 0: below it an error counts
+// dust is what counts as no time at all, seconds: clocks do not tell less.
+const dust = 1e-6
+
+// floorOf is a tenth of the median of what is above dust: below it an error counts
 // as seconds, not as a share.
 func floorOf(y []float64) float64 {
 	var positive []float64
 	for _, v := range y {
-		if v > 0 {
+		if v > dust {
 			positive = append(positive, v)
 		}
 	}
@@ -53,7 +56,7 @@ func floorOf(y []float64) float64 {
 	if m := quantile(positive, 0.5); !math.IsNaN(m) {
 		return m / 10
 	}
-	return 1e-6
+	return dust
 }
 
 // Queue fits what reported GPU queues are worth, and ω. The covariance is over
@@ -66,7 +69,9 @@ func Queue(obs []QueueObs, stalls []StallObs) (schema.QueueFit, error) {
 		y[i], cells[i] = o.Observed, cell(o.Reported*1e3, 0)
 	}
 	q := schema.Quality{N: int64(len(obs)), MaxConcurrent: 1}
-	floor := floorOf(y)
+	// Most queues are empty: an error below the mean wait counts as seconds, or the
+	// empty ones would say that no queue is worth anything.
+	floor := max(mean(y), dust)
 	forms := []linearModel{
 		{name: "slope·Q", y: y, floor: floor, x: rowsOf(obs, func(o QueueObs) []float64 { return []float64{o.Reported} })},
 		{name: "bias + slope·Q", y: y, floor: floor, signed: []bool{true, false},
@@ -101,7 +106,7 @@ func Omega(stalls []StallObs) (omega, variance float64) {
 	var x [][]float64
 	var y []float64
 	for _, s := range stalls {
-		if overlap := min(s.GPUQueue, s.Fetched); overlap > 1e-6 && s.Stall >= 0 {
+		if overlap := min(s.GPUQueue, s.Fetched); overlap > dust && s.Stall >= 0 {
 			x = append(x, []float64{1})
 			y = append(y, (s.Stall-max(0, s.Fetched-s.GPUQueue))/overlap)
 		}

@@ -44,7 +44,7 @@ type worker struct {
 	next      float64 // when the running item ends or is set aside; +Inf where idle
 	preempt   bool    // next is a chunk boundary
 	decodes   []float64
-	expected  float64 // sum of the estimates in prod
+	expected  float64 // sum of the estimates in prod of what is ready
 }
 
 func newWorker() worker { return worker{running: -1, next: math.Inf(1)} }
@@ -81,7 +81,6 @@ func (w *worker) enqueue(c *core, j *job, id int32, t, ready float64) {
 		w.low = append(w.low, it)
 	} else {
 		w.prod = append(w.prod, it)
-		w.expected += j.estimate
 	}
 	if ready <= t {
 		w.arrive(c, id, t)
@@ -98,6 +97,9 @@ func (w *worker) arrive(c *core, id int32, t float64) {
 		return
 	}
 	it.ready = t
+	if j := c.job(id); !j.low {
+		w.expected += j.estimate
+	}
 	switch {
 	case w.running < 0:
 		w.dispatch(c, t)
@@ -203,7 +205,8 @@ func (w *worker) finish(c *core, it *item, t float64) {
 	}
 }
 
-// backlog is the production work that the worker would say it has, seconds.
+// backlog is the production work that the worker would say it has, seconds: what
+// could run. A request that waits for its transfer holds nobody up until then.
 func (w *worker) backlog(c *core, t float64) float64 {
 	left := w.expected
 	if w.running >= 0 {
@@ -214,7 +217,7 @@ func (w *worker) backlog(c *core, t float64) float64 {
 			if c.cfg.ReplayYields {
 				held = math.Min(held, it.chunk)
 			}
-			return left + held
+			return math.Max(0, left) + held
 		}
 		left -= math.Min(done, j.estimate)
 	}
