@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -29,10 +30,15 @@ type cluster struct {
 	cron     batchv1.CronJob
 }
 
-// strict decodes a document and refuses fields that its type does not have.
+// strict decodes a document as an API server does: names in their case, none
+// twice, none that the type does not have.
 func strict[T any](t *testing.T, document string) (out T) {
 	t.Helper()
-	require.NoError(t, yaml.UnmarshalStrict([]byte(document), &out), document)
+	text, err := yaml.YAMLToJSONStrict([]byte(document))
+	require.NoError(t, err)
+	wrong, err := json.UnmarshalStrict(text, &out)
+	require.NoError(t, err)
+	require.Empty(t, wrong)
 	return out
 }
 

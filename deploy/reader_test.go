@@ -48,6 +48,9 @@ func TestReaderMayOnlySelect(t *testing.T) {
 	defer reader.Close()
 	var n uint64
 	require.NoError(t, reader.QueryRow(t.Context(), "SELECT count() FROM requests FINAL SETTINGS max_execution_time = 5").Scan(&n))
+	var grants uint64
+	require.NoError(t, reader.QueryRow(t.Context(), "SELECT count() FROM system.grants WHERE user_name = 'grafana' AND access_type != 'SELECT'").Scan(&grants))
+	require.Zero(t, grants, "readonly is not all that holds it")
 	for _, statement := range []string{
 		"INSERT INTO positions (topic, partition, next, at) VALUES ('t', 0, 1, now64(9))",
 		"CREATE TABLE own (a Int8) ENGINE = Memory", "DROP TABLE requests", "ALTER TABLE requests DELETE WHERE 1",
