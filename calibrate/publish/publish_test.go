@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -195,6 +196,36 @@ func TestInsert(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, row, got)
 	})
+}
+
+// deaf loses the answer to its first insert, before or after the row is kept.
+type deaf struct {
+	Memory
+	kept bool
+	lost bool
+}
+
+func (d *deaf) Insert(ctx context.Context, row Row) error {
+	if d.lost {
+		return d.Memory.Insert(ctx, row)
+	}
+	d.lost = true
+	if d.kept {
+		_ = d.Memory.Insert(ctx, row)
+	}
+	return errors.New("connection reset")
+}
+
+func TestALostAnswerIsAskedForAgain(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		s := &deaf{kept: kept}
+		first, err := New(s, testKey, Options{}).Publish(t.Context(), draft(0, 1))
+		require.NoError(t, err)
+		rows, err := s.Newest(t.Context(), 10)
+		require.NoError(t, err)
+		require.Len(t, rows, 1)
+		assert.Equal(t, string(first.Signed.Payload), rows[0].Payload)
+	}
 }
 
 // The token keeps the revision even where no publisher saw the other's row.

@@ -194,7 +194,11 @@ func (p *Publisher) put(ctx context.Context, d schema.Document, previous int64, 
 		return Published{}, err
 	}
 	row := Row{Revision: d.Revision, CreatedNanos: d.Created, Payload: string(signed.Payload), Signature: signed.Signature, Note: note}
-	if err := p.store.Insert(ctx, row); err != nil {
+	err = p.store.Insert(ctx, row)
+	if err != nil && !errors.Is(err, ErrTaken) { // the row may be there and only the answer lost
+		err = p.store.Insert(ctx, row)
+	}
+	if err != nil {
 		return Published{}, fmt.Errorf("store coefficients %d: %w", d.Revision, err)
 	}
 	return Published{Document: coefficients.Canonical(d), Signed: signed, Digest: coefficients.Digest(signed.Payload), Note: note}, nil

@@ -46,7 +46,11 @@ func (s *Server) Handler() http.Handler {
 		}
 		fail(w, http.StatusNotFound, "there is no "+r.URL.Path+": ask for /v1/coefficients, /v1/history, /v1/events, /v1/status or /v1/keys")
 	})
-	return mux
+	foreign := http.NewCrossOriginProtection() // a page in somebody's browser is no coordinator
+	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusForbidden, "a page of another origin may not post here")
+	}))
+	return foreign.Handler(mux)
 }
 
 // fail answers with an error as JSON: what happened and what to do.

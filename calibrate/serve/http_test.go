@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -265,6 +267,66 @@ func TestStatus(t *testing.T) {
 	kept.rows = nil
 	require.NoError(t, w.server.Poll(t.Context()))
 	assert.Equal(t, "[]\n", w.ask("GET", "/v1/status", "").Body.String())
+}
+
+func TestAPageOfAnotherOriginMayNotPost(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.ask("POST", "/v1/status", `{"instance":"a","applied":true}`, "Sec-Fetch-Site", "cross-site")
+	assert.Equal(t, http.StatusForbidden, r.Code)
+	assert.Contains(t, said(t, r), "origin")
+	assert.Equal(t, "[]\n", w.ask("GET", "/v1/status", "").Body.String())
+}
+
+// Over a real connection, with a write timeout that every wait outlasts.
+func TestOverTheNetwork(t *testing.T) {
+	w := newWorld(t, nil)
+	w.publish("first")
+	server := httptest.NewUnstartedServer(w.handler)
+	server.Config.WriteTimeout = time.Nanosecond
+	server.Start()
+	defer server.Close()
+	defer w.server.Close()
+	resp, err := http.Get(server.URL + "/v1/events")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	next := func() event {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var e event
+				require.NoError(t, json.Unmarshal([]byte(data), &e))
+				return e
+			}
+		}
+		require.NoError(t, lines.Err())
+		require.Fail(t, "the stream ended")
+		return event{}
+	}
+	for revision := int64(1); revision < 4; revision++ {
+		assert.Equal(t, revision, next().Revision)
+		held, _ := w.server.Held()
+		request, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/v1/coefficients", nil)
+		require.NoError(t, err)
+		request.Header.Set("If-None-Match", tag(held))
+		request.Header.Set("Prefer", "wait=60")
+		answers := make(chan int64)
+		go func() {
+			resp, err := http.DefaultClient.Do(request)
+			if !assert.NoError(t, err) {
+				close(answers)
+				return
+			}
+			defer resp.Body.Close()
+			var d schema.Document
+			assert.NoError(t, json.NewDecoder(resp.Body).Decode(&d))
+			answers <- d.Revision
+		}()
+		for len(w.server.waiters) < 2 && !t.Failed() { // the stream and the poll
+			runtime.Gosched()
+		}
+		w.publish("next")
+		assert.Equal(t, revision+1, <-answers)
+	}
 }
 
 func TestStatusesAreBounded(t *testing.T) {
