@@ -41,11 +41,20 @@ func (l queueLaw) reported(queue float64) (float64, bool) {
 }
 
 func (r *reader) revisions() []int64 {
-	seen, out := map[int64]bool{}, []int64{}
-	for _, q := range r.queues {
-		if q.revision > 0 && !seen[q.revision] {
-			seen[q.revision] = true
-			out = append(out, q.revision)
+	all := make([]int64, len(r.queues))
+	for i, q := range r.queues {
+		all[i] = q.revision
+	}
+	return documents(all)
+}
+
+// documents gives each revision once, without that of no document.
+func documents(revisions []int64) []int64 {
+	seen, out := map[int64]bool{0: true}, []int64{}
+	for _, v := range revisions {
+		if !seen[v] {
+			seen[v] = true
+			out = append(out, v)
 		}
 	}
 	return out

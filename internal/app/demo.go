@@ -23,11 +23,12 @@ type DemoOptions struct {
 
 // Shares of a demo: bounds large enough for an interval in minutes of traffic.
 const (
-	demoExplore = 0.05 // of decisions that take another candidate
-	demoShare   = 0.10 // of production's cost that replays may cost
-	demoRate    = 0.06 // of decisions of which a path not taken is run
-	demoControl = 0.04 // of decisions of which the path taken is run again
-	stepSeconds = 5.0  // between stops of a run in lockstep
+	demoExplore = 0.05            // of decisions that take another candidate
+	demoShare   = 0.10            // of production's cost that replays may cost
+	demoRate    = 0.16            // of decisions of which a path not taken is run
+	demoControl = 0.05            // of decisions of which the path taken is run again
+	demoBatch   = 2 * time.Second // legs drawn within it share noise; many batches in minutes of traffic
+	stepSeconds = 5.0             // between stops of a run in lockstep
 )
 
 // Where the runs of a demo lie after its base time: none overlaps another, so that

@@ -10,6 +10,7 @@ import (
 	"github.com/kvwhatif/kvwhatif/calibrate/client"
 	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/replay"
+	"github.com/kvwhatif/kvwhatif/replay/budget"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/replay/fleet"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
@@ -51,7 +52,11 @@ func (d *demo) main(ctx context.Context, scenario string) error {
 	if err != nil {
 		return err
 	}
-	m.replays, m.warm = r.runner.Stats(), m.traffic.sim.Snapshot()
+	m.replays = r.runner.Stats()
+	if t := m.replays.OldestWait; t > 0 { // what waits for budget never ran
+		m.window.Until = time.Unix(0, t).UTC()
+	}
+	m.warm = m.traffic.sim.Snapshot()
 	m.truth, err = m.traffic.sim.Truth(fleet.Plan{ExternalEvery: 20, Horizon: 60})
 	d.mains = append(d.mains, m)
 	return err
@@ -89,7 +94,7 @@ func (d *demo) newReplay(ctx context.Context, m *mainRun, emitter *Emitter) (*si
 		return nil, err
 	}
 	runner, err := replay.New(replay.Config{
-		Plan: m.plan, Limits: d.settings.Replay.limits(), Emit: emitReplay(emitter.Tracer()), Logger: d.log,
+		Batch: demoBatch, Plan: m.plan, Limits: demoLimits(d.settings.Replay), Emit: emitReplay(emitter.Tracer()), Logger: d.log,
 	}, replay.NewMemoryStore())
 	if err != nil {
 		return nil, err
@@ -99,6 +104,14 @@ func (d *demo) newReplay(ctx context.Context, m *mainRun, emitter *Emitter) (*si
 		return nil, err
 	}
 	return &simReplay{runner: runner, follower: f, traffic: m.traffic, running: map[uint64]execute.Leg{}}, nil
+}
+
+// demoLimits lets the workers share one budget, with a burst of the largest legs:
+// in minutes of traffic a worker alone earns less than one leg costs.
+func demoLimits(s ReplaySettings) budget.Limits {
+	l := s.limits()
+	l.Pool, l.GPUBurst, l.ByteBurst = true, 20, 32<<30
+	return l
 }
 
 // judge gives the verdict of each link, and writes it into the tables.

@@ -62,7 +62,11 @@ func (e *Emitter) Tracer() trace.Tracer {
 // Flush returns once every span that ended before it was accepted, or with the
 // reason why one was not.
 func (e *Emitter) Flush(ctx context.Context) error {
-	if err := errors.Join(e.provider.ForceFlush(ctx), e.exporter.failure()); err != nil {
+	err := e.provider.ForceFlush(ctx)
+	if lost := e.exporter.take(); lost != nil {
+		err = lost
+	}
+	if err != nil {
 		return fmt.Errorf("send spans: %w", err)
 	}
 	return nil
@@ -94,8 +98,11 @@ func (s *strictExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadO
 	return err
 }
 
-func (s *strictExporter) failure() error {
+// take gives the failure once, so that it is told once.
+func (s *strictExporter) take() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.first
+	err := s.first
+	s.first = nil
+	return err
 }

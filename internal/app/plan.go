@@ -22,6 +22,10 @@ func (s ReplaySettings) plan(salt []byte) (*sample.Plan, error) {
 func (s ReplaySettings) params() sample.Params {
 	p := sample.DefaultParams()
 	p.Rate, p.Control = s.Rate, s.Control
+	// Few requests take these paths under a policy that fetches, and each bias is
+	// measured on those that do.
+	rare := min(1, 20*s.Control)
+	p.ControlRates = map[string]float64{"recompute": rare, "route": rare}
 	p.MinRate = min(p.MinRate, p.Rate, p.Control)
 	return p
 }

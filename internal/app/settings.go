@@ -75,6 +75,7 @@ type ServeSettings struct {
 	Address      string         `koanf:"address"`      // host:port
 	PriceEvery   units.Duration `koanf:"price_every"`  // link prices are refreshed so often; 0: never
 	PriceWindow  units.Duration `koanf:"price_window"` // over which eligible demand is averaged
+	Policies     []string       `koanf:"policies"`     // whose demand prices a link; none: everybody's
 	Coordinators int            `koanf:"coordinators"` // that share the links; 0: as many as report a status
 }
 

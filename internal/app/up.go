@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+
+	"github.com/kvwhatif/kvwhatif/calibrate/read"
+	"github.com/kvwhatif/kvwhatif/calibrate/serve"
 )
 
 // Up runs every stage in this process, on embedded engines where the settings
@@ -22,25 +25,17 @@ func Up(ctx context.Context, s *Settings, log *slog.Logger, announce Announce) (
 	p := newProcess(ctx, "up", log)
 	_, at, err := p.startAll(d, b, s)
 	if err != nil {
-		p.group.Go(func() error { return err })
-		return errors.Join(err, drop(p.wait(), err))
+		return p.fail(err)
 	}
 	announce(at)
 	return p.wait()
-}
-
-// drop gives err unless it is other, which was said already.
-func drop(err, other error) error {
-	if errors.Is(err, other) {
-		return nil
-	}
-	return err
 }
 
 // allStages is what one process runs.
 type allStages struct {
 	load    *loadStage
 	collect *collectStage
+	server  *serve.Server
 }
 
 // startAll starts the stages in the order in which they need each other.
@@ -57,6 +52,12 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	}
 	p.watch(st.collect)
 	at.GRPC, at.HTTP = st.collect.GRPCAddr(), st.collect.HTTPAddr()
+	if st.server, err = newServer(b.Conn, s, read.Filter{Policies: s.Serve.Policies}, p.log); err != nil {
+		return nil, at, err
+	}
+	if at.Coefficients, err = p.startServe(st.server, s.Serve.Address); err != nil {
+		return nil, at, err
+	}
 	at.Metrics, err = p.listen(s.Listen)
 	return st, at, err
 }

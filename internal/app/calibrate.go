@@ -1,0 +1,191 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/kvwhatif/kvwhatif/calibrate/fit"
+	"github.com/kvwhatif/kvwhatif/calibrate/gate"
+	"github.com/kvwhatif/kvwhatif/calibrate/publish"
+	"github.com/kvwhatif/kvwhatif/calibrate/read"
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// ErrNotPublished says that calibrate kept the champion; the reason goes before it.
+var ErrNotPublished = errors.New("nothing was published")
+
+// Stretch is a range of time in which some requests were decided. Each stretch is
+// cut by itself: its last share is held out.
+type Stretch struct {
+	From, Until time.Time
+	Filter      read.Filter // whose requests
+}
+
+// CalibrateOptions is one run of the calibrator.
+type CalibrateOptions struct {
+	Stretches []Stretch // none: the settings' window up to now, of everybody
+	DryRun    bool      // fit and judge, but publish nothing
+}
+
+// Calibrated is what a run of the calibrator came to.
+type Calibrated struct {
+	Published bool
+	Revision  int64 // published, or that of the champion that stays
+	Reason    string
+	Document  schema.Document // the challenger
+	Champion  *schema.Document
+	Gate      gate.Verdict
+	Skipped   []fit.Skipped
+	Requests  int64 // that the fit saw
+	HeldOut   int   // that it was judged on
+}
+
+// keyFile is where the private key of a directory is.
+const keyFile = "calibrate.pem"
+
+// publisher signs with the key of the settings, which it makes if it is missing.
+func (s *Settings) publisher(conn driver.Conn) (*publish.Publisher, error) {
+	path := s.Calibrate.Key
+	if path == "" {
+		path = filepath.Join(s.Dir, keyFile)
+		if err := os.MkdirAll(s.Dir, 0o750); err != nil {
+			return nil, fmt.Errorf("directory of the signing key: %w", err)
+		}
+	}
+	key, err := publish.LoadOrCreateKey(path)
+	if err != nil {
+		return nil, err
+	}
+	public := strings.TrimSuffix(path, filepath.Ext(path)) + ".pub"
+	if err := publish.WritePublicKey(public, key.Public().(ed25519.PublicKey)); err != nil {
+		return nil, err
+	}
+	life := time.Duration(s.Calibrate.Expires)
+	return publish.New(publish.NewClickHouse(conn), key, publish.Options{RefreshAfter: life / 24, Lifetime: life}), nil
+}
+
+// Calibrate runs the calibrator once against the servers of the settings.
+func Calibrate(ctx context.Context, s *Settings, o CalibrateOptions) (*Calibrated, error) {
+	b, err := OpenOutside(ctx, s, false, true)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	p, err := s.publisher(b.Conn)
+	if err != nil {
+		return nil, err
+	}
+	return s.calibrate(ctx, b.Conn, p, o)
+}
+
+// calibrate fits a challenger, holds it against the champion on later requests,
+// and publishes it if it is better. Nothing published is no error here.
+func (s *Settings) calibrate(ctx context.Context, conn driver.Conn, p *publish.Publisher, o CalibrateOptions) (*Calibrated, error) {
+	data, err := s.data(ctx, conn, o)
+	if err != nil {
+		return nil, err
+	}
+	laws, skipped := fit.All(data.fitted, s.Calibrate.MinN)
+	out := &Calibrated{Skipped: skipped, Requests: data.fitted.Requests, HeldOut: len(data.held)}
+	base := int64(0)
+	switch champion, err := publish.Latest(ctx, publish.NewClickHouse(conn)); {
+	case err == nil:
+		out.Champion, base = &champion.Document, champion.Document.Revision
+	case !errors.Is(err, publish.ErrNotFound):
+		return nil, err
+	}
+	out.Revision = base
+	out.Document = publish.Assemble(laws, out.Champion, provenance())
+	out.Gate = gate.Judge(gate.Cases(data.held, out.Champion, &out.Document), out.Champion != nil, gate.DefaultRules)
+	out.Reason = out.Gate.Reason
+	switch {
+	case o.DryRun:
+		return out, nil
+	case out.Gate.Publish:
+		return out, out.publish(ctx, p, base)
+	case base > 0: // the champion was tried again and stays: its laws live on
+		renewed, err := p.Renew(ctx, base)
+		if err != nil {
+			return nil, fmt.Errorf("renew coefficients: %w", err)
+		}
+		out.Revision = renewed.Document.Revision
+	}
+	return out, nil
+}
+
+func (c *Calibrated) publish(ctx context.Context, p *publish.Publisher, base int64) error {
+	done, err := p.Publish(ctx, publish.Draft{Document: c.Document, Base: base, Note: c.Reason})
+	if err != nil {
+		return fmt.Errorf("publish coefficients: %w", err)
+	}
+	c.Published, c.Revision, c.Document = true, done.Document.Revision, done.Document
+	return nil
+}
+
+// calibrationData is what a fit sees, and what it is judged on: later requests.
+type calibrationData struct {
+	fitted fit.Observations
+	held   []gate.Request
+}
+
+func (s *Settings) data(ctx context.Context, conn driver.Conn, o CalibrateOptions) (*calibrationData, error) {
+	stretches := o.Stretches
+	if len(stretches) == 0 {
+		now := time.Now()
+		stretches = []Stretch{{From: now.Add(-time.Duration(s.Calibrate.Window)), Until: now}}
+	}
+	out := &calibrationData{}
+	for _, st := range stretches {
+		cut := st.Until.Add(-time.Duration(s.Calibrate.Holdout * float64(st.Until.Sub(st.From))))
+		obs, err := read.Observations(ctx, conn, st.Filter, st.From.UnixNano(), cut.UnixNano())
+		if err != nil {
+			return nil, err
+		}
+		held, err := read.HeldOut(ctx, conn, st.Filter, cut.UnixNano(), st.Until.UnixNano())
+		if err != nil {
+			return nil, err
+		}
+		out.add(obs, held)
+	}
+	slices.SortFunc(out.held, func(a, b gate.Request) int { return cmp.Compare(a.AtNanos, b.AtNanos) })
+	return out, nil
+}
+
+// add puts the observations of another stretch on the clock of the first.
+func (d *calibrationData) add(obs fit.Observations, held []gate.Request) {
+	d.held = append(d.held, held...)
+	f := &d.fitted
+	if f.UntilNanos == 0 {
+		*f = obs
+		return
+	}
+	shift := float64(obs.FromNanos-f.FromNanos) / 1e9
+	for i := range obs.Transfer {
+		obs.Transfer[i].Start += shift
+		obs.Transfer[i].End += shift
+	}
+	f.UntilNanos = max(f.UntilNanos, obs.UntilNanos)
+	f.Requests += obs.Requests
+	f.Prefill, f.Transfer = append(f.Prefill, obs.Prefill...), append(f.Transfer, obs.Transfer...)
+	f.Restore, f.Queue = append(f.Restore, obs.Restore...), append(f.Queue, obs.Queue...)
+	f.Stall = append(f.Stall, obs.Stall...)
+}
+
+// provenance says what made a document.
+func provenance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("kvwhatif %s calibrate on %s", Version, host)
+}
