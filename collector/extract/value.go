@@ -26,6 +26,7 @@ const (
 
 var typeNames = [...]string{"nothing", "a string", "a bool", "an int", "a double", "an array", "a key-value list", "bytes"}
 
+// String names the type for people, with its article: "a string".
 func (t Type) String() string { return typeNames[t] }
 
 // Value is a view of one attribute value: bits for a bool, int or double, bytes

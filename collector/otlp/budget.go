@@ -48,7 +48,7 @@ func (h *hold) reserve(ctx context.Context, n int64) *failure {
 			if ctx.Err() != nil {
 				return failed(kindCanceled, "%v", ctx.Err())
 			}
-			return failed(kindLater, "%d bytes of requests are in memory, the most that otlp.max_in_flight_bytes allows: wait and send again", h.budget.max)
+			return failed(kindLater, "%d bytes of requests are in memory, the most that collect.max_in_flight_bytes allows: wait and send again", h.budget.max)
 		}
 	}
 	h.n += n
@@ -77,7 +77,7 @@ func (h *hold) readAll(ctx context.Context, r io.Reader, buf []byte, most int) (
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if len(buf) > most {
-			return buf, failed(kindTooLarge, "the request has more than %d bytes (otlp.max_request_bytes): send smaller batches", most)
+			return buf, failed(kindTooLarge, "the request has more than %d bytes (collect.max_request_bytes): send smaller batches", most)
 		}
 		if err == io.EOF {
 			return buf, nil

@@ -9,10 +9,10 @@ import (
 
 // Config is what an operator may set.
 type Config struct {
-	// GRPC is where OTLP/gRPC is listened for, HOST:PORT; empty: not at all.
-	// Port 0 takes a free one.
+	// GRPC is where OTLP/gRPC is listened for, HOST:PORT; empty or None: not at
+	// all. Port 0 takes a free one.
 	GRPC string `koanf:"grpc"`
-	// HTTP is where OTLP/HTTP is listened for, HOST:PORT; empty: not at all.
+	// HTTP is where OTLP/HTTP is listened for, HOST:PORT; empty or None: not at all.
 	HTTP string `koanf:"http"`
 	// MaxRequestBytes bounds one request, as sent and after decompression.
 	MaxRequestBytes int `koanf:"max_request_bytes"`
@@ -31,6 +31,13 @@ type Config struct {
 	// one is closed at once.
 	MaxConnections int `koanf:"max_connections"`
 }
+
+// None is an address that is not listened on, for where an empty one can not be
+// written.
+const None = "-"
+
+// listens says that an address names a port.
+func listens(address string) bool { return address != "" && address != None }
 
 // Default gives the settings that need no thought: OTLP's own ports, on this
 // machine only.
@@ -51,12 +58,12 @@ func Default() Config {
 // Validate says what is wrong with c and what to write instead.
 func (c Config) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("otlp."+format, args...)) }
-	if c.GRPC == "" && c.HTTP == "" {
-		bad("grpc and otlp.http are both empty: nothing would listen")
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("collect."+format, args...)) }
+	if !listens(c.GRPC) && !listens(c.HTTP) {
+		bad("grpc and collect.http both name no address: nothing would listen")
 	}
 	for name, address := range map[string]string{"grpc": c.GRPC, "http": c.HTTP} {
-		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
+		if _, _, err := net.SplitHostPort(address); listens(address) && err != nil {
 			bad("%s: %q is not HOST:PORT", name, address)
 		}
 	}

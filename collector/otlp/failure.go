@@ -51,9 +51,9 @@ func readFailure(err error) *failure {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return failed(kindTooLarge, "the request has more than %d bytes (otlp.max_request_bytes): send smaller batches", large.Limit)
+		return failed(kindTooLarge, "the request has more than %d bytes (collect.max_request_bytes): send smaller batches", large.Limit)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return failed(kindSlow, "the request took longer to arrive than otlp.read_timeout")
+		return failed(kindSlow, "the request took longer to arrive than collect.read_timeout")
 	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		return failed(kindInvalid, "the body is no gzip: %v", err)
 	}

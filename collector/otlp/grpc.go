@@ -136,7 +136,7 @@ func (r *Receiver) receive(s grpc.ServerStream) (mem.Buffer, error) {
 		if err := s.Context().Err(); err != nil {
 			return nil, status.FromContextError(err).Err()
 		}
-		return nil, r.status(failed(kindSlow, "the request took longer to arrive than %v (otlp.read_timeout)", r.cfg.ReadTimeout))
+		return nil, r.status(failed(kindSlow, "the request took longer to arrive than %v (collect.read_timeout)", r.cfg.ReadTimeout))
 	}
 }
 

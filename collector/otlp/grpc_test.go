@@ -116,7 +116,7 @@ func TestGRPCSlowSender(t *testing.T) {
 	require.NoError(t, err)
 	err = s.RecvMsg(new(collectorpb.ExportTraceServiceResponse))
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
-	require.ErrorContains(t, err, "otlp.read_timeout")
+	require.ErrorContains(t, err, "collect.read_timeout")
 }
 
 func TestGRPCSenderGoesAway(t *testing.T) {

@@ -91,7 +91,7 @@ func (r *Receiver) receiveHTTP(w http.ResponseWriter, q *http.Request, isJSON bo
 	h := hold{budget: r.budget}
 	defer h.release()
 	if q.ContentLength > int64(r.cfg.MaxRequestBytes) {
-		return partial{}, failed(kindTooLarge, "the request has %d bytes, more than %d (otlp.max_request_bytes): send smaller batches", q.ContentLength, r.cfg.MaxRequestBytes)
+		return partial{}, failed(kindTooLarge, "the request has %d bytes, more than %d (collect.max_request_bytes): send smaller batches", q.ContentLength, r.cfg.MaxRequestBytes)
 	}
 	buf := bodies.Get().(*[]byte)
 	defer func() {

@@ -68,7 +68,7 @@ func New(cfg Config, publisher Publisher, logger *slog.Logger) *Receiver {
 // says what to do.
 func (r *Receiver) Start(ctx context.Context) error {
 	for p, address := range map[protocol]string{overGRPC: r.cfg.GRPC, overHTTP: r.cfg.HTTP} {
-		if address == "" {
+		if !listens(address) {
 			continue
 		}
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -104,7 +104,7 @@ func (r *Receiver) serve(p protocol, serve func(net.Listener) error) {
 
 func listenError(p protocol, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("OTLP over %s: %s is in use by another program: stop that, or set otlp.%s to another address", p, address, p)
+		return fmt.Errorf("OTLP over %s: %s is in use by another program: stop that, or set collect.%s to another address", p, address, p)
 	}
 	return fmt.Errorf("listen for OTLP over %s on %s: %w", p, address, err)
 }

@@ -212,7 +212,7 @@ func TestPortInUse(t *testing.T) {
 	cfg.HTTP = l.Addr().String()
 	r := New(cfg, new(fake), quiet())
 	err = r.Start(context.Background())
-	require.ErrorContains(t, err, "is in use by another program: stop that, or set otlp.http to another address")
+	require.ErrorContains(t, err, "is in use by another program: stop that, or set collect.http to another address")
 	require.NotContains(t, err.Error(), "\n")
 	require.NoError(t, r.Shutdown(context.Background()), "after a failed Start")
 }
@@ -280,13 +280,13 @@ func TestMetricsCanBeRegistered(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	require.NoError(t, Default().Validate())
 	for want, spoil := range map[string]func(*Config){
-		"nothing would listen":             func(c *Config) { c.GRPC, c.HTTP = "", "" },
-		`otlp.http: "4318" is not`:         func(c *Config) { c.HTTP = "4318" },
-		"otlp.max_request_bytes: 0 is not": func(c *Config) { c.MaxRequestBytes = 0 },
-		"would not hold one request":       func(c *Config) { c.MaxInFlightBytes = 1 << 20 },
-		"otlp.max_connections: 0":          func(c *Config) { c.MaxConnections = 0 },
-		"otlp.read_timeout: 1ms":           func(c *Config) { c.ReadTimeout = time.Millisecond },
-		"otlp.wait: -1ns":                  func(c *Config) { c.Wait = -1 },
+		"nothing would listen":                func(c *Config) { c.GRPC, c.HTTP = "", None },
+		`collect.http: "4318" is not`:         func(c *Config) { c.HTTP = "4318" },
+		"collect.max_request_bytes: 0 is not": func(c *Config) { c.MaxRequestBytes = 0 },
+		"would not hold one request":          func(c *Config) { c.MaxInFlightBytes = 1 << 20 },
+		"collect.max_connections: 0":          func(c *Config) { c.MaxConnections = 0 },
+		"collect.read_timeout: 1ms":           func(c *Config) { c.ReadTimeout = time.Millisecond },
+		"collect.wait: -1ns":                  func(c *Config) { c.Wait = -1 },
 	} {
 		c := Default()
 		spoil(&c)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -110,10 +109,7 @@ func (e *Embedded) DSN() string { return e.dsn(Writer, e.pass.writer) }
 // ReaderDSN is the address of the user who may only select.
 func (e *Embedded) ReaderDSN() string { return e.dsn(Reader, e.pass.reader) }
 
-func (e *Embedded) dsn(user, password string) string {
-	u := url.URL{Scheme: "http", User: url.UserPassword(user, password), Host: e.Addr(), Path: "/" + Database}
-	return u.String()
-}
+func (e *Embedded) dsn(user, password string) string { return dsn(e.Addr(), user, password) }
 
 // Addr is host:port of the HTTP interface.
 func (e *Embedded) Addr() string { return fmt.Sprintf("127.0.0.1:%d", e.cfg.Port) }

@@ -30,12 +30,12 @@ const (
 
 // Cluster is how a Kafka cluster is reached. Only Brokers is required.
 type Cluster struct {
-	Brokers   []string `koanf:"brokers"`   // host:port, some of them
-	TLS       bool     `koanf:"tls"`       // encrypt, and verify the brokers
-	CA        string   `koanf:"ca"`        // PEM file of the authority; empty: the system's
-	User      string   `koanf:"user"`      // SASL user; empty: no SASL
-	Password  string   `koanf:"password"`  // SASL password
-	Mechanism string   `koanf:"mechanism"` // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: SCRAM-SHA-512
+	Brokers   []string `koanf:"brokers"`                // host:port, some of them
+	TLS       bool     `koanf:"tls"`                    // encrypt, and verify the brokers
+	CA        string   `koanf:"ca"`                     // PEM file of the authority; empty: the system's
+	User      string   `koanf:"user"`                   // SASL user; empty: no SASL
+	Password  string   `koanf:"password" secret:"true"` // SASL password
+	Mechanism string   `koanf:"mechanism"`              // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: SCRAM-SHA-512
 }
 
 // Brokers is a cluster reached in plain text.
