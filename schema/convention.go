@@ -61,7 +61,7 @@ const (
 	AttrCandidateRecompute      = "kvreuse.candidate.recompute" // time to compute tokens_computed, seconds
 	AttrCandidateTTFT           = "kvreuse.candidate.ttft"
 	AttrCandidateExternality    = "kvreuse.candidate.externality" // delay imposed on others, seconds
-	AttrCandidatePropensity     = "kvreuse.candidate.propensity"  // probability of choosing it, in (0, 1]
+	AttrCandidatePropensity     = "kvreuse.candidate.propensity"  // probability of choosing it, 0 to 1; 0: the policy never takes it
 
 	AttrReplayOf        = "kvreuse.replay.of"        // trace id replayed, 32 hex digits
 	AttrReplaySpan      = "kvreuse.replay.of.span"   // anchor span replayed, 16 hex digits: a trace can hold several

@@ -141,7 +141,7 @@ type Candidate struct {
 	Recompute      float64 // seconds to compute TokensComputed
 	TTFT           float64 // seconds, suffix included
 	Externality    float64 // seconds of delay imposed on others
-	Propensity     float64 // (0, 1]
+	Propensity     float64 // 0 to 1; above 0 for the choice
 }
 
 // Observed is what happened on the chosen path (on a replay: on the leg's).

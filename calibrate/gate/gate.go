@@ -38,6 +38,9 @@ const (
 	Minor  Outcome = "minor"   // a slice that does not matter
 )
 
+// Passed says that the slice did not speak against the challenger.
+func (o Outcome) Passed() bool { return o == Better || o == Same || o == Within || o == Minor }
+
 // SliceVerdict is one slice's figures. Errors are mean relative errors of TTFT,
 // the gain the mean of the paired difference, champion's less challenger's.
 type SliceVerdict struct {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kvwhatif/kvwhatif/dashboards/report"
 	"github.com/kvwhatif/kvwhatif/internal/app"
 )
 
@@ -52,13 +51,13 @@ func (c *cli) runDemo(cmd *cobra.Command, o app.DemoOptions) error {
 	}
 	line := newProgress(os.Stderr)
 	o.Progress = line.tell
-	data, path, err := app.Demo(cmd.Context(), s, o, log)
+	result, err := app.Demo(cmd.Context(), s, o, log)
 	line.end()
 	if err != nil {
 		return err
 	}
-	return c.print(cmd.OutOrStdout(), data, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s\nreport: %s\n", report.Text(*data), path)
+	return c.print(cmd.OutOrStdout(), result, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s\nreport: %s\n", result.Text(), result.Report)
 		return err
 	})
 }

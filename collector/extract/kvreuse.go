@@ -95,7 +95,7 @@ var candidateRules = sets{
 		if v.Type == TypeDouble && math.IsNaN(v.Double()) {
 			return nil // not applicable, as the candidate began
 		}
-		return probability(v, &c.Propensity)
+		return finite(v, &c.Propensity, 0, 1) // 0: the policy never takes it
 	}),
 }
 
@@ -197,6 +197,9 @@ func checkChoice(d *schema.Decision) *fault {
 	}
 	if d.Chosen.V < 0 || d.Chosen.V >= int64(len(d.Candidates)) {
 		return faultf(CodeCandidates, "%s is %d and there are %d candidates", schema.AttrChosen, d.Chosen.V, len(d.Candidates))
+	}
+	if d.Candidates[d.Chosen.V].Propensity == 0 {
+		return faultf(CodeRange, "%s of the chosen candidate is 0, and it was chosen", schema.AttrCandidatePropensity)
 	}
 	if own := d.Candidates[d.Chosen.V].Path; d.Path != schema.PathNone && own != d.Path {
 		return faultf(CodeCandidates, "%s is %q and the chosen candidate's path is %q", schema.AttrPath, d.Path, own)

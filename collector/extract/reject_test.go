@@ -91,7 +91,8 @@ var refused = []struct {
 	{"chosen past the end", attr(schema.AttrChosen, 3), CodeCandidates, "is 3 and there are 3 candidates"},
 	{"chosen -1", attr(schema.AttrChosen, -1), CodeCandidates, "is -1"},
 	{"chosen of another path", attr(schema.AttrChosen, 1), CodeCandidates, `is "fetch" and the chosen candidate's path is "recompute"`},
-	{"propensity 0", attr(schema.AttrCandidatePropensity, []float64{0, 0.5, 0.5}), CodeRange, "element 0"},
+	{"propensity below 0", attr(schema.AttrCandidatePropensity, []float64{-0.1, 0.5, 0.5}), CodeNegative, "element 0"},
+	{"propensity 0 of the choice", attr(schema.AttrCandidatePropensity, []float64{0, 0, 0}), CodeRange, "was chosen"},
 	{"propensity 1.5", attr(schema.AttrCandidatePropensity, []float64{0.5, 1.5, 0.5}), CodeRange, "element 1"},
 
 	{"replay without of", attr(schema.AttrReplayLeg, "control"), CodeReplay, schema.AttrReplayOf},

@@ -190,6 +190,7 @@ type Method struct {
 // Arm is one policy on the same traffic.
 type Arm struct {
 	Policy   string    `json:"policy"`
+	Link     string    `json:"link"`    // whose traffic; "" where there is one comparison only
 	Default  bool      `json:"default"` // the arm that the others are compared with
 	AA       bool      `json:"aa"`      // the default's policy with another seed: its Gain must cover 0
 	Requests int64     `json:"requests"`

@@ -115,8 +115,15 @@ func newArms(all []Arm) (v armsView) {
 	return v
 }
 
+func armName(a *Arm) string {
+	if a.Link == "" {
+		return orUnlabelled(a.Policy)
+	}
+	return orUnlabelled(a.Policy) + ", link " + a.Link
+}
+
 func newArmRow(s scale, a *Arm) armRow {
-	r := armRow{Name: orUnlabelled(a.Policy), Requests: count(a.Requests), Mean: number(a.Mean), P50: number(a.P50), P95: number(a.P95), P99: number(a.P99), N: "no pairs"}
+	r := armRow{Name: armName(a), Requests: count(a.Requests), Mean: number(a.Mean), P50: number(a.P50), P95: number(a.P95), P99: number(a.P99), N: "no pairs"}
 	switch {
 	case a.AA:
 		r.Note = "A/A: the default with another seed"

@@ -88,7 +88,7 @@ func (b *Backend) startDatabase(ctx context.Context, d *Dir, log *slog.Logger) (
 		return nil
 	}
 	b.database, err = clickhouse.StartEmbedded(ctx, clickhouse.EmbeddedConfig{
-		Dir: d.Join("clickhouse"), Port: d.State.ClickHousePort, Logger: log,
+		Dir: d.Join(clickHouseDir), Port: d.State.ClickHousePort, Logger: log,
 	})
 	if err != nil {
 		return fmt.Errorf("embedded ClickHouse: %w", err)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/kvwhatif/kvwhatif/dashboards/report"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/replay/fleet"
 	"github.com/kvwhatif/kvwhatif/replay/verdict"
@@ -59,25 +58,25 @@ type demo struct {
 
 // Demo runs everything once: traffic of a simulated fleet through the whole
 // pipeline, replays, the verdict, a fit, the arms, and the report.
-func Demo(ctx context.Context, s *Settings, o DemoOptions, log *slog.Logger) (data *report.Data, path string, err error) {
+func Demo(ctx context.Context, s *Settings, o DemoOptions, log *slog.Logger) (result *DemoResult, err error) {
 	d := &demo{DemoOptions: o, settings: demoSettings(s), log: log, began: time.Now()}
 	if d.world, err = loadWorld(o.Requests); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if d.dir, err = OpenDir(s.Dir); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.dir.Close()) }()
 	d.note("start the engines", 0, 1)
 	if d.backend, err = OpenEmbedded(ctx, d.dir, d.settings, log); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.backend.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	d.process = newProcess(ctx, "demo", log)
 	defer func() { cancel(); err = errors.Join(err, d.process.wait()) }()
 	if err := d.start(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	d.note("start the engines", 1, 1)
 	return d.run(d.process.ctx)
@@ -111,7 +110,7 @@ func orFree(addr string) string {
 	return addr
 }
 
-func (d *demo) run(ctx context.Context) (*report.Data, string, error) {
+func (d *demo) run(ctx context.Context) (*DemoResult, error) {
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -123,7 +122,7 @@ func (d *demo) run(ctx context.Context) (*report.Data, string, error) {
 		{"arms", d.compare},
 	} {
 		if err := step.do(ctx); err != nil {
-			return nil, "", d.explain(step.name, err)
+			return nil, d.explain(step.name, err)
 		}
 	}
 	return d.report(ctx)

@@ -38,6 +38,8 @@ type State struct {
 const (
 	stateFile = "state.json"
 	lockFile  = "lock"
+	// clickHouseDir is where the embedded database is.
+	clickHouseDir = "clickhouse"
 	// simulatedSpan is how long the runs of a demo last, one after the other. Base
 	// times lie this far back, so that no simulated span is in the future.
 	simulatedSpan = 3 * time.Hour

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -39,6 +40,8 @@ func NewEmitter(ctx context.Context, endpoint, service string) (*Emitter, error)
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter to %s: %w", endpoint, err)
 	}
+	// What the SDK would print is in the error of Flush.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	strict := &strictExporter{SpanExporter: exp}
 	res := resource.NewSchemaless(attribute.String("service.name", service))
 	limits := sdktrace.NewSpanLimits()

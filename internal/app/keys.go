@@ -4,6 +4,8 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 )
@@ -22,4 +24,13 @@ func readPublicKeys(path string) ([]ed25519.PublicKey, error) {
 		return nil, fmt.Errorf("public key %s: %w", path, err)
 	}
 	return keys, nil
+}
+
+// publicKeys is what the demo's documents are signed with.
+func (d *demo) publicKeys() ([]ed25519.PublicKey, error) {
+	path := d.settings.Calibrate.Key
+	if path == "" {
+		path = d.dir.Join(keyFile)
+	}
+	return readPublicKeys(strings.TrimSuffix(path, filepath.Ext(path)) + ".pub")
 }

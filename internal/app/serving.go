@@ -25,7 +25,13 @@ func newServer(conn *clickhouse.Conn, s *Settings, filter read.Filter, log *slog
 		Store: publish.NewClickHouse(conn), Keys: []ed25519.PublicKey{p.PublicKey()}, Status: serve.NewStatusTable(conn),
 		PriceEvery: time.Duration(s.Serve.PriceEvery), PriceWindow: time.Duration(s.Serve.PriceWindow),
 		Coordinators: int64(s.Serve.Coordinators),
-		OnError:      func(err error) { log.Warn("serve", "error", err) },
+		OnError: func(err error) {
+			level := slog.LevelWarn
+			if errors.Is(err, publish.ErrNotFound) { // as in every fleet before its first calibration
+				level = slog.LevelInfo
+			}
+			log.Log(context.Background(), level, "serve", "error", err)
+		},
 	}
 	if s.Serve.PriceEvery > 0 {
 		cfg.Publisher = p

@@ -23,6 +23,7 @@ type traffic struct {
 	first       int       // index in the whole trace of requests[0]
 	revision    []int64   // of the document that request i was decided by
 	outcomes    []fleet.Outcome
+	byIndex     []int32 // place in outcomes by index; nil before it is asked for
 }
 
 // identity is what makes a run's spans its own: the same again gives the same ids.
