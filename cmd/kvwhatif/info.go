@@ -13,6 +13,11 @@ import (
 	"github.com/kvwhatif/kvwhatif/internal/config"
 )
 
+// versionLine is what --version prints too.
+func versionLine() string {
+	return fmt.Sprintf("kvwhatif %s (%s, %s/%s)", app.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (c *cli) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Prints the version", Args: noArgs,
@@ -31,7 +36,7 @@ func (c *cli) version() *cobra.Command {
 				}
 			}
 			return c.print(cmd.OutOrStdout(), v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "kvwhatif %s (%s, %s)\n", v.Version, v.Go, v.System)
+				_, err := fmt.Fprintln(w, versionLine())
 				return err
 			})
 		},
@@ -39,7 +44,6 @@ func (c *cli) version() *cobra.Command {
 }
 
 func (c *cli) config() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Shows the settings"}
 	show := &cobra.Command{
 		Use: "show", Short: "Shows every setting and where its value came from", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,8 +65,7 @@ func (c *cli) config() *cobra.Command {
 		},
 	}
 	backendFlags(show, "kafka", "clickhouse", "dir", "listen")
-	cmd.AddCommand(show)
-	return cmd
+	return group("config", "Shows the settings", show)
 }
 
 type origin struct {

@@ -20,6 +20,7 @@ const (
 	exitFailed       = 1
 	exitUsage        = 2
 	exitNotPublished = 3
+	exitVerdict      = 4
 )
 
 func main() {
@@ -31,7 +32,7 @@ func main() {
 
 // run executes one command line and gives its exit code.
 func run(ctx context.Context, args []string) int {
-	root := newRoot()
+	root, c := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -44,9 +45,12 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "kvwhatif: "+line)
 	}
 	var usage usageError
+	var verdict failOnError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), !c.started:
 		return exitUsage
+	case errors.As(err, &verdict):
+		return exitVerdict
 	case errors.Is(err, app.ErrNotPublished):
 		return exitNotPublished
 	}

@@ -17,8 +17,9 @@ import (
 
 // cli is what the flags of every command fill.
 type cli struct {
-	file   string // --config
-	output string // --output
+	file    string // --config
+	output  string // --output
+	started bool   // the command line was understood, and a command runs
 }
 
 // flagKeys maps flags to the settings that they set, where the names differ.
@@ -30,10 +31,10 @@ var flagKeys = map[string]string{
 	"executor": "replay.executor", "otlp": "replay.otlp", "share": "replay.share", "rate": "replay.rate",
 	"control": "replay.control", "parallel": "replay.parallel", "kill-file": "replay.kill",
 	"window": "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
-	"address": "serve.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators",
+	"address": "serve.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators", "policies": "serve.policies",
 }
 
-func newRoot() *cobra.Command {
+func newRoot() (*cobra.Command, *cli) {
 	c := &cli{}
 	root := &cobra.Command{
 		Use:   "kvwhatif",
@@ -46,7 +47,8 @@ Settings come from flags, then KVWHATIF_* variables, then a YAML file
 (--config, ./kvwhatif.yaml or your configuration directory), then defaults;
 "kvwhatif config show" tells which.
 
-Exit codes: 0 done; 1 failed; 2 wrong usage; 3 nothing was published.`,
+Exit codes: 0 done; 1 failed; 2 wrong usage; 3 nothing was published; 4 a verdict
+that --fail-on lists.`,
 		Version: app.Version, SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]string{"text", "json"}, c.output) {
@@ -58,16 +60,49 @@ Exit codes: 0 done; 1 failed; 2 wrong usage; 3 nothing was published.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see `%s --help`", err, cmd.CommandPath())}
 	})
+	root.SetVersionTemplate(versionLine() + "\n")
 	f := root.PersistentFlags()
 	f.StringVar(&c.file, "config", "", "YAML file of settings")
 	f.StringVarP(&c.output, "output", "o", "text", "text or json")
 	f.String("log-level", "", "debug, info, warn or error [info]")
 	f.String("log-format", "", "text or json [text]")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	complete(root, "output", "text", "json")
+	complete(root, "log-level", "debug", "info", "warn", "error")
+	complete(root, "log-format", "text", "json")
 	root.AddCommand(
-		c.demo(), c.up(), c.collect(), c.load(), c.tail(),
-		c.migrate(), c.rule(), c.config(), c.version())
-	return root
+		c.demo(), c.up(), c.collect(), c.load(), c.calibrate(), c.serve(),
+		c.verdict(), c.report(), c.tail(), c.simulate(), c.migrate(), c.rule(), c.config(), c.version())
+	c.watch(root)
+	return root, c
+}
+
+// watch has every command below note that it started: an error before that is one
+// of the command line.
+func (c *cli) watch(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		c.watch(sub)
+		if run := sub.RunE; run != nil {
+			sub.RunE = func(cmd *cobra.Command, args []string) error {
+				c.started = true
+				return run(cmd, args)
+			}
+		}
+	}
+}
+
+// group is a command that only holds others.
+func group(use, short string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q for %q: see `%s --help`", args[0], cmd.CommandPath(), cmd.CommandPath())}
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(below...)
+	return cmd
 }
 
 // settings loads what the command's flags, the environment and the file say.

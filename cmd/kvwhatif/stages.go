@@ -105,3 +105,19 @@ in --dir for a running "kvwhatif up".`,
 	cmd.Flags().IntVarP(&limit, "lines", "n", 0, "end after so many lines; 0: go on")
 	return cmd
 }
+
+func (c *cli) serve() *cobra.Command {
+	cmd := c.stage("serve", "Gives coefficients out to coordinators",
+		`Gives the newest signed coefficients out over HTTP, keeps the link prices in them
+current, and hears what coordinators made of them. It signs prices with the
+calibrator's key, which it makes if it is missing.`,
+		app.Serve, "clickhouse", "dir", "listen")
+	f := cmd.Flags()
+	f.String("address", "", "host:port of the coefficient server [127.0.0.1:9470]")
+	f.String("price-every", "", "refresh link prices so often; 0s for never [5s]")
+	f.Int("coordinators", 0, "that share the links; 0: as many as report a status")
+	f.StringSlice("policies", nil, "whose demand prices a link; none: everybody's")
+	f.String("key", "", "PEM file of the Ed25519 key, made if missing [calibrate.pem in --dir]")
+	complete(cmd, "policies", app.Policies()...)
+	return cmd
+}

@@ -33,14 +33,17 @@ type Stretch struct {
 
 // CalibrateOptions is one run of the calibrator.
 type CalibrateOptions struct {
-	Stretches []Stretch // none: the settings' window up to now, of everybody
+	Stretches []Stretch // none: the settings' window up to now
+	Policies  []string  // whose requests, where there are no stretches; none: everybody's
+	Services  []string  // likewise, by service.name of who decided
 	DryRun    bool      // fit and judge, but publish nothing
 }
 
 // Calibrated is what a run of the calibrator came to.
 type Calibrated struct {
 	Published bool
-	Revision  int64 // published, or that of the champion that stays
+	DryRun    bool
+	Revision  int64 // published, or that of the champion that stays; 0: there is none
 	Reason    string
 	Document  schema.Document // the challenger
 	Champion  *schema.Document
@@ -74,18 +77,21 @@ func (s *Settings) publisher(conn driver.Conn) (*publish.Publisher, error) {
 	return publish.New(publish.NewClickHouse(conn), key, publish.Options{RefreshAfter: life / 24, Lifetime: life}), nil
 }
 
-// Calibrate runs the calibrator once against the servers of the settings.
+// Calibrate runs the calibrator once against the database of the settings, or that
+// of a running `kvwhatif up` on their directory.
 func Calibrate(ctx context.Context, s *Settings, o CalibrateOptions) (*Calibrated, error) {
-	b, err := OpenOutside(ctx, s, false, true)
+	conn, _, err := openTables(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Close()
-	p, err := s.publisher(b.Conn)
-	if err != nil {
-		return nil, err
+	defer conn.Close()
+	var p *publish.Publisher // a dry run needs no key
+	if !o.DryRun {
+		if p, err = s.publisher(conn); err != nil {
+			return nil, err
+		}
 	}
-	return s.calibrate(ctx, b.Conn, p, o)
+	return s.calibrate(ctx, conn, p, o)
 }
 
 // calibrate fits a challenger, holds it against the champion on later requests,
@@ -96,7 +102,7 @@ func (s *Settings) calibrate(ctx context.Context, conn driver.Conn, p *publish.P
 		return nil, err
 	}
 	laws, skipped := fit.All(data.fitted, s.Calibrate.MinN)
-	out := &Calibrated{Skipped: skipped, Requests: data.fitted.Requests, HeldOut: len(data.held)}
+	out := &Calibrated{DryRun: o.DryRun, Skipped: skipped, Requests: data.fitted.Requests, HeldOut: len(data.held)}
 	base := int64(0)
 	switch champion, err := publish.Latest(ctx, publish.NewClickHouse(conn)); {
 	case err == nil:
@@ -142,7 +148,10 @@ func (s *Settings) data(ctx context.Context, conn driver.Conn, o CalibrateOption
 	stretches := o.Stretches
 	if len(stretches) == 0 {
 		now := time.Now()
-		stretches = []Stretch{{From: now.Add(-time.Duration(s.Calibrate.Window)), Until: now}}
+		stretches = []Stretch{{
+			From: now.Add(-time.Duration(s.Calibrate.Window)), Until: now,
+			Filter: read.Filter{Policies: o.Policies, Services: o.Services},
+		}}
 	}
 	out := &calibrationData{}
 	for _, st := range stretches {

@@ -93,16 +93,21 @@ func (d *Dir) load() error {
 }
 
 func (d *Dir) fresh() error {
-	var id [8]byte
 	var salt [32]byte
-	rand.Read(id[:])
 	rand.Read(salt[:])
 	d.State = State{
-		RunID:      hex.EncodeToString(id[:]),
+		RunID:      newRunID(),
 		BaseTime:   time.Now().Add(-simulatedSpan).Truncate(time.Minute).UTC(),
 		ReplaySalt: hex.EncodeToString(salt[:]),
 	}
 	return d.Save()
+}
+
+// newRunID names a run as no other.
+func newRunID() string {
+	var id [8]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
 }
 
 // Save writes the state so that a crash leaves the old one or the new one.

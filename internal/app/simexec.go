@@ -9,7 +9,7 @@ import (
 )
 
 // simExecutor runs legs inside a simulation that another goroutine advances: it is
-// the executor of `kvwhatif simulate --listen`.
+// the executor of `kvwhatif simulate --legs`.
 type simExecutor struct {
 	legs   chan legRequest
 	states chan stateRequest

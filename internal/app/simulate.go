@@ -19,16 +19,16 @@ import (
 type SimulateOptions struct {
 	Scenario     string
 	Policy       string
-	Requests     int     // of the trace; 0: all
-	Seed         uint64  // of arrivals and noise
-	Explore      float64 // share of decisions that take another candidate
-	OTLP         string  // host:port of a collector; empty: no spans are sent
-	Listen       string  // host:port where replay legs are taken; empty: nowhere
-	Pace         float64 // simulated seconds a second; 0: as fast as the machine goes
-	Coefficients string  // URL of the coefficient server; empty: the built-in prior decides
-	PublicKey    string  // PEM file of the key that signs the documents
-	RunID        string  // the same again gives the same spans; empty: a new one
-	Base         time.Time
+	Requests     int       // of the trace; 0: all
+	Seed         uint64    // of arrivals and noise
+	Explore      float64   // share of decisions that take another candidate
+	OTLP         string    // host:port of a collector; empty: no spans are sent
+	Legs         string    // host:port where replay legs are taken; empty: nowhere
+	Pace         float64   // simulated seconds a second; 0: as fast as the machine goes
+	Coefficients string    // URL of the coefficient server; empty: the built-in prior decides
+	PublicKey    string    // PEM file of the key that signs the documents
+	RunID        string    // the same again gives the same spans; empty: a new one
+	Base         time.Time // of simulated second 0; zero: so that the run ends now
 	Progress     Progress
 }
 
@@ -72,6 +72,9 @@ func Simulate(ctx context.Context, o SimulateOptions, log *slog.Logger) (*Simula
 	if err != nil {
 		return nil, err
 	}
+	if o.RunID == "" {
+		o.RunID = newRunID()
+	}
 	t, err := newTraffic(trafficSpec{
 		name: identity{run: o.RunID, scenario: o.Scenario, policy: o.Policy, seed: o.Seed}, decide: o.Policy,
 		fleet: fleetConfig, requests: w.requests, base: o.Base,
@@ -80,10 +83,23 @@ func Simulate(ctx context.Context, o SimulateOptions, log *slog.Logger) (*Simula
 	if err != nil {
 		return nil, err
 	}
+	if o.Base.IsZero() {
+		t.base = time.Now().Add(-t.behind(o.Pace)).UTC()
+	}
 	if err := t.play(ctx, o, log); err != nil {
 		return nil, err
 	}
 	return t.summary(), nil
+}
+
+// behind is how far back simulated second 0 lies, so that no span is in the future:
+// a run at the pace of a clock begins now, a faster one ends now.
+func (t *traffic) behind(pace float64) time.Duration {
+	ahead := 1.0 // share of the run that the clock does not see
+	if pace > 0 {
+		ahead = max(0, 1-1/pace)
+	}
+	return time.Duration(ahead * t.sim.End() * float64(time.Second))
 }
 
 // startClient follows the coefficient server, where there is one.
@@ -117,12 +133,12 @@ func (t *traffic) play(ctx context.Context, o SimulateOptions, log *slog.Logger)
 		}
 		defer func() { err = errors.Join(err, run.emitter.Close(context.WithoutCancel(ctx))) }()
 	}
-	if o.Listen != "" {
+	if o.Legs != "" {
 		p := newProcess(ctx, "simulate", log)
 		run.host = &simHost{executor: newSimExecutor(), traffic: t, running: map[uint64]legRequest{}}
-		addr, err := p.serve(o.Listen, legsHandler(run.host.executor))
+		addr, err := p.serve(o.Legs, legsHandler(run.host.executor))
 		if err != nil {
-			return fmt.Errorf("listen for legs: %w", err)
+			return fmt.Errorf("listen for legs: %w: choose another with --legs", err)
 		}
 		log.Info("taking replay legs", "url", "http://"+addr)
 		defer close(run.host.executor.ended)
