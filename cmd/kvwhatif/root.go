@@ -30,7 +30,8 @@ var flagKeys = map[string]string{
 	"from-beginning": "load.from_beginning", "anchor": "load.anchor",
 	"executor": "replay.executor", "otlp": "replay.otlp", "share": "replay.share", "rate": "replay.rate",
 	"control": "replay.control", "parallel": "replay.parallel", "kill-file": "replay.kill",
-	"window": "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
+	"deadline": "replay.deadline",
+	"window":   "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
 	"address": "serve.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators", "policies": "serve.policies",
 }
 
@@ -70,7 +71,7 @@ that --fail-on lists.`,
 	complete(root, "log-level", "debug", "info", "warn", "error")
 	complete(root, "log-format", "text", "json")
 	root.AddCommand(
-		c.demo(), c.up(), c.collect(), c.load(), c.calibrate(), c.serve(),
+		c.demo(), c.up(), c.collect(), c.load(), c.replay(), c.calibrate(), c.serve(),
 		c.verdict(), c.report(), c.tail(), c.simulate(), c.migrate(), c.rule(), c.config(), c.version())
 	c.watch(root)
 	return root, c

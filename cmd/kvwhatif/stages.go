@@ -34,7 +34,8 @@ func (c *cli) stage(use, short, long string, run stage, flags ...string) *cobra.
 func endpointsText(w io.Writer, at app.Endpoints) error {
 	for _, e := range []struct{ name, value string }{
 		{"directory", at.Dir}, {"OTLP/gRPC", at.GRPC}, {"OTLP/HTTP", at.HTTP}, {"Kafka", at.Kafka},
-		{"ClickHouse (read only)", at.ClickHouse}, {"coefficients", at.Coefficients}, {"metrics", at.Metrics},
+		{"ClickHouse (read only)", at.ClickHouse}, {"coefficients", at.Coefficients}, {"executor", at.Executor},
+		{"sampling plan", at.Plan}, {"metrics", at.Metrics},
 	} {
 		if e.value == "" {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -27,39 +28,54 @@ type Emitter struct {
 // outage of the collector's broker.
 const retryFor = 15 * time.Minute
 
-// NewEmitter sends to the OTLP/gRPC address endpoint as service service.
-func NewEmitter(ctx context.Context, endpoint, service string) (*Emitter, error) {
+// newExporter sends to the OTLP/gRPC address endpoint, and sends again for patience.
+func newExporter(ctx context.Context, endpoint string, patience time.Duration) (*otlptrace.Exporter, error) {
 	exp, err := otlptracegrpc.New(ctx,
 		otlptracegrpc.WithEndpoint(endpoint),
 		otlptracegrpc.WithInsecure(),
 		otlptracegrpc.WithCompressor("gzip"),
-		otlptracegrpc.WithTimeout(retryFor),
+		otlptracegrpc.WithTimeout(patience),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
-			Enabled: true, InitialInterval: 100 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: retryFor,
+			Enabled: true, InitialInterval: 100 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: patience,
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter to %s: %w", endpoint, err)
 	}
-	// What the SDK would print is in the error of Flush.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
-	strict := &strictExporter{SpanExporter: exp}
-	res := resource.NewSchemaless(attribute.String("service.name", service))
+	return exp, nil
+}
+
+// newProvider makes spans of service, with ids that are given and every attribute.
+func newProvider(service string, to sdktrace.TracerProviderOption) *sdktrace.TracerProvider {
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeCountLimit = -1
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithResource(res),
+	// What the SDK would print is in the error of who sends.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	return sdktrace.NewTracerProvider(
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))),
 		sdktrace.WithIDGenerator(contextIDs{}),
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithRawSpanLimits(limits),
-		sdktrace.WithBatcher(strict, sdktrace.WithBlocking(),
-			sdktrace.WithMaxExportBatchSize(512), sdktrace.WithMaxQueueSize(4096),
-			sdktrace.WithBatchTimeout(time.Second), sdktrace.WithExportTimeout(retryFor)))
+		sdktrace.WithRawSpanLimits(limits), to)
+}
+
+// NewEmitter sends to the OTLP/gRPC address endpoint as service service.
+func NewEmitter(ctx context.Context, endpoint, service string) (*Emitter, error) {
+	exp, err := newExporter(ctx, endpoint, retryFor)
+	if err != nil {
+		return nil, err
+	}
+	strict := &strictExporter{SpanExporter: exp}
+	provider := newProvider(service, sdktrace.WithBatcher(strict, sdktrace.WithBlocking(),
+		sdktrace.WithMaxExportBatchSize(512), sdktrace.WithMaxQueueSize(4096),
+		sdktrace.WithBatchTimeout(time.Second), sdktrace.WithExportTimeout(retryFor)))
 	return &Emitter{provider: provider, exporter: strict}, nil
 }
 
+// tracerName is the instrumentation scope of our spans.
+const tracerName = "github.com/kvwhatif/kvwhatif"
+
 // Tracer is what instrumentation writes its spans with.
 func (e *Emitter) Tracer() trace.Tracer {
-	return e.provider.Tracer("github.com/kvwhatif/kvwhatif")
+	return e.provider.Tracer(tracerName)
 }
 
 // Flush returns once every span that ended before it was accepted, or with the

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kvwhatif/kvwhatif/collector/otlp"
 	"github.com/kvwhatif/kvwhatif/internal/selfmetrics"
 )
 
@@ -24,6 +25,8 @@ type Endpoints struct {
 	Kafka        string `json:"kafka,omitempty"`
 	ClickHouse   string `json:"clickhouse,omitempty"` // DSN of the user who may only select
 	Coefficients string `json:"coefficients,omitempty"`
+	Executor     string `json:"executor,omitempty"`      // of the replayer
+	Plan         string `json:"sampling_plan,omitempty"` // likewise
 	Metrics      string `json:"metrics,omitempty"`
 }
 
@@ -48,14 +51,26 @@ func newProcess(ctx context.Context, stage string, log *slog.Logger) *process {
 	}
 }
 
-// listen serves metrics and health where the settings say so.
-func (p *process) listen(addr string) (string, error) {
-	if addr == "" {
+// mount is a handler that stands beside /metrics.
+type mount struct {
+	path    string
+	handler http.Handler
+}
+
+// listen serves metrics, health and what else is mounted where the settings say
+// so.
+func (p *process) listen(addr string, mounts ...mount) (string, error) {
+	if addr == "" || addr == otlp.None {
 		return "", nil
 	}
-	server, err := selfmetrics.Serve(p.ctx, addr, selfmetrics.Handler(p.registry, p.health))
+	mux := http.NewServeMux()
+	mux.Handle("/", selfmetrics.Handler(p.registry, p.health))
+	for _, m := range mounts {
+		mux.Handle(m.path, m.handler)
+	}
+	server, err := selfmetrics.Serve(p.ctx, addr, mux)
 	if err != nil {
-		return "", fmt.Errorf("listen: %w", err)
+		return "", fmt.Errorf("%w: choose another address with --listen", err)
 	}
 	p.group.Go(server.Wait)
 	return server.Addr(), nil

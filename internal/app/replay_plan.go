@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/kvwhatif/kvwhatif/collector/publish"
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/replay"
+	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
+)
+
+// maxPreview bounds the decisions that a preview holds in memory.
+const maxPreview = 100_000
+
+// PlanPreview is what the replayer would do with the decisions that Kafka has.
+type PlanPreview struct {
+	preview   replay.Preview
+	settings  ReplaySettings
+	from      time.Time // of the oldest decision; zero where there is none
+	until     time.Time
+	truncated bool // there are more decisions than were read
+	anySalt   bool // no salt was given: the draws are examples
+}
+
+// PreviewReplay reads the decisions of a time up to now from Kafka, without joining a
+// group, and says what the settings' plan would run of them. since 0 reads all that
+// Kafka has.
+func PreviewReplay(ctx context.Context, s *Settings, since time.Duration) (*PlanPreview, error) {
+	s, err := s.attached()
+	if err != nil {
+		return nil, err
+	}
+	out := &PlanPreview{settings: s.Replay}
+	salt, err := s.Replay.salt()
+	if err != nil {
+		return nil, err
+	}
+	if salt == nil {
+		out.anySalt, salt = true, make([]byte, 32)
+		rand.Read(salt)
+	}
+	plan, err := s.Replay.plan(salt)
+	if err != nil {
+		return nil, err
+	}
+	b, err := OpenOutside(ctx, s, true, false)
+	if err != nil {
+		return nil, err
+	}
+	oldest := int64(0)
+	if since > 0 {
+		oldest = time.Now().Add(-since).UnixNano()
+	}
+	parts, err := out.decisions(ctx, b.Cluster, oldest)
+	if err != nil {
+		return nil, err
+	}
+	out.preview = replay.PreviewOf(plan, parts)
+	return out, nil
+}
+
+// decisions reads each partition from its oldest message to its end as it is now.
+func (v *PlanPreview) decisions(ctx context.Context, c kafka.Cluster, oldest int64) (parts []*schema.Part, err error) {
+	first, last, err := kafka.Offsets(ctx, c, publish.TopicParts)
+	if err != nil {
+		return nil, err
+	}
+	for _, partition := range slices.Sorted(maps.Keys(first)) {
+		if parts, err = v.read(ctx, c, partition, first[partition], last[partition], oldest, parts); err != nil {
+			return nil, fmt.Errorf("read decisions: %w", err)
+		}
+	}
+	return parts, nil
+}
+
+func (v *PlanPreview) read(ctx context.Context, c kafka.Cluster, partition int, from, until, oldest int64, into []*schema.Part) ([]*schema.Part, error) {
+	if from >= until {
+		return into, nil
+	}
+	r, err := kafka.NewPartitionReader(c, publish.TopicParts, partition, from)
+	if err != nil {
+		return into, err
+	}
+	defer r.Close()
+	var decoder wire.Decoder
+	for at := from; at < until; {
+		m, err := r.Read(ctx)
+		if err != nil {
+			return into, err
+		}
+		at = m.Offset + 1
+		for frame, err := range wire.Frames(m.Value) {
+			p := new(schema.Part)
+			if err != nil || decoder.Part(frame, p) != nil || p.Kind != schema.KindContract || p.StartNanos < oldest {
+				continue
+			}
+			if len(into) == maxPreview {
+				v.truncated = true
+				return into, nil
+			}
+			v.widen(time.Unix(0, p.StartNanos).UTC())
+			into = append(into, p)
+		}
+	}
+	return into, nil
+}
+
+// widen has the range hold t.
+func (v *PlanPreview) widen(t time.Time) {
+	if v.from.IsZero() || t.Before(v.from) {
+		v.from = t
+	}
+	if t.After(v.until) {
+		v.until = t
+	}
+}
+
+// Text is the preview for a terminal.
+func (v *PlanPreview) Text() string {
+	p := &v.preview
+	var b strings.Builder
+	if p.Decisions == 0 {
+		return "Kafka has no decision in this range: nothing would run. See that spans arrive with `kvwhatif tail`.\n"
+	}
+	fmt.Fprintf(&b, "Plan %s on %d decisions from %s to %s:\n", p.Plan, p.Decisions, v.from.Format(time.RFC3339), v.until.Format(time.RFC3339))
+	t := newTable("stratum", "decisions", "rate", "paths not taken", "controls", "GPU-seconds", "bytes")
+	for _, e := range p.Strata {
+		t.AppendRow(table.Row{e.Stratum, e.Decisions, short(e.Rate), e.Rejected, e.Control, short(e.Cost.GPUSeconds), size(e.Cost.Bytes)})
+	}
+	b.WriteString(t.Render() + "\n")
+	for _, why := range slices.Sorted(maps.Keys(p.Ineligible)) {
+		fmt.Fprintf(&b, "Can not be replayed: %d decisions: %s\n", p.Ineligible[why], why)
+	}
+	fmt.Fprintf(&b, "Would cost %s GPU-seconds and %s, predicted: %.2f %% and %.2f %% of production's own.\n",
+		short(p.Legs.GPUSeconds), size(p.Legs.Bytes), 100*p.GPUShare(), 100*p.ByteShare())
+	fmt.Fprintf(&b, "The budget (replay.share) is %.2f %% of each: %s\n", 100*v.settings.Share, v.within())
+	if v.anySalt {
+		b.WriteString("No replay salt was given: rates and costs hold, but the requests drawn are an example.\n")
+	}
+	if v.truncated {
+		fmt.Fprintf(&b, "Kafka has more: the first %d decisions were read. Give a shorter --since for the newest.\n", maxPreview)
+	}
+	return b.String()
+}
+
+// within says whether the budget holds what would be drawn.
+func (v *PlanPreview) within() string {
+	if share := max(v.preview.GPUShare(), v.preview.ByteShare()); share > v.settings.Share {
+		return fmt.Sprintf("legs beyond it wait, and are dropped after the deadline. Lower --rate and --control, or raise --share to %.3f.", share)
+	}
+	return "it holds them."
+}
+
+// size writes bytes for people.
+func size(bytes float64) string {
+	if bytes <= 0 {
+		return "0 B"
+	}
+	return humanize.IBytes(uint64(bytes))
+}
+
+type previewJSON struct {
+	Plan       string         `json:"plan"`
+	From       *time.Time     `json:"from"`
+	Until      *time.Time     `json:"until"`
+	Decisions  int            `json:"decisions"`
+	Ineligible map[string]int `json:"ineligible"`
+	Strata     []stratumJSON  `json:"strata"`
+	GPUSeconds float64        `json:"legs_gpu_seconds"`
+	Bytes      float64        `json:"legs_bytes"`
+	GPUShare   float64        `json:"gpu_share"`  // of production's GPU-seconds, 0 to 1
+	ByteShare  float64        `json:"byte_share"` // likewise
+	Budget     float64        `json:"budget_share"`
+	Truncated  bool           `json:"truncated"`
+	AnySalt    bool           `json:"example_draws"`
+}
+
+type stratumJSON struct {
+	Stratum    string  `json:"stratum"`
+	Decisions  int     `json:"decisions"`
+	Rate       float64 `json:"rate"`
+	Rejected   int     `json:"rejected_legs"`
+	Control    int     `json:"control_legs"`
+	GPUSeconds float64 `json:"gpu_seconds"`
+	Bytes      float64 `json:"bytes"`
+}
+
+// MarshalJSON is the preview for machines.
+func (v *PlanPreview) MarshalJSON() ([]byte, error) {
+	p := &v.preview
+	out := previewJSON{
+		Plan: p.Plan, Decisions: p.Decisions, Ineligible: p.Ineligible, Strata: []stratumJSON{},
+		GPUSeconds: p.Legs.GPUSeconds, Bytes: p.Legs.Bytes, GPUShare: p.GPUShare(), ByteShare: p.ByteShare(),
+		Budget: v.settings.Share, Truncated: v.truncated, AnySalt: v.anySalt,
+	}
+	if p.Decisions > 0 {
+		out.From, out.Until = &v.from, &v.until
+	}
+	for _, e := range p.Strata {
+		out.Strata = append(out.Strata, stratumJSON{
+			Stratum: e.Stratum, Decisions: e.Decisions, Rate: e.Rate, Rejected: e.Rejected, Control: e.Control,
+			GPUSeconds: e.Cost.GPUSeconds, Bytes: e.Cost.Bytes,
+		})
+	}
+	return json.Marshal(out)
+}
