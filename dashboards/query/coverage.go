@@ -75,7 +75,9 @@ GROUP BY size, which ORDER BY toInt8(size), which DESC`
 			return err
 		}
 		l.Size, l.Executed = sizeName(size), int64(n)
-		if l.Leg == schema.LegRejected.String() && planned[size] > 0 {
+		// Pairs that were refused have no rows of estimates, so fewer planned than
+		// executed says that not all are known.
+		if l.Leg == schema.LegRejected.String() && planned[size] >= n {
 			l.Intended = report.Num(float64(planned[size]))
 		}
 		out = append(out, l)

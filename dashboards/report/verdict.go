@@ -97,7 +97,7 @@ func (v *Verdict) othersSentence() string {
 	if v.Others.HasInterval() {
 		s += " (by the model, " + level(v.Others.Level) + " " + span(v.Others.Low, v.Others.High) + ")"
 	} else {
-		s += " (a model's prediction, no interval)"
+		s += " (predicted when it was decided, no interval; without a link price it counts only transfers then under way, which is too kind to fetching on a loaded link)"
 	}
 	if v.Net.Known() {
 		s += "; net, " + signed(v.Net.Value)

@@ -49,6 +49,7 @@ type demo struct {
 	at       Endpoints
 	world    world
 	began    time.Time
+	run      string // names the run, and its draws: the same seed gives the same demo
 
 	mains    []*mainRun
 	fitted   *Calibrated
@@ -59,7 +60,7 @@ type demo struct {
 // Demo runs everything once: traffic of a simulated fleet through the whole
 // pipeline, replays, the verdict, a fit, the arms, and the report.
 func Demo(ctx context.Context, s *Settings, o DemoOptions, log *slog.Logger) (result *DemoResult, err error) {
-	d := &demo{DemoOptions: o, settings: demoSettings(s), log: log, began: time.Now()}
+	d := &demo{DemoOptions: o, settings: demoSettings(s), log: log, began: time.Now(), run: fmt.Sprintf("demo-%d", o.Seed)}
 	if d.world, err = loadWorld(o.Requests); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func Demo(ctx context.Context, s *Settings, o DemoOptions, log *slog.Logger) (re
 		return nil, err
 	}
 	d.note("start the engines", 1, 1)
-	return d.run(d.process.ctx)
+	return d.steps(d.process.ctx)
 }
 
 // demoSettings is what a demo needs otherwise than a production: ports that
@@ -110,7 +111,7 @@ func orFree(addr string) string {
 	return addr
 }
 
-func (d *demo) run(ctx context.Context) (*DemoResult, error) {
+func (d *demo) steps(ctx context.Context) (*DemoResult, error) {
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error

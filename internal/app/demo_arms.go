@@ -123,7 +123,7 @@ func (d *demo) armClient(ctx context.Context, a arm) (*client.Client, error) {
 		return nil, err
 	}
 	c.Start(ctx)
-	if a.decide == PolicyFitted && d.fitted.Published {
+	if a.decide == PolicyFitted && d.fitted.Revision > 0 {
 		if err := d.stages.server.Poll(ctx); err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func (d *demo) armTraffic(m *mainRun, a arm, c *client.Client) (*traffic, error)
 	cfg.Warm = m.warm
 	_, second := d.world.halves()
 	return newTraffic(trafficSpec{
-		name:   identity{run: d.dir.State.RunID, scenario: m.scenario, policy: a.name, seed: seed},
+		name:   identity{run: d.run, scenario: m.scenario, policy: a.name, seed: seed},
 		decide: a.decide, fleet: cfg, requests: second, first: len(d.world.requests) / 2,
 		base: d.dir.State.BaseTime.Add(armsOffset[m.scenario]), explore: fleet.Exploration{},
 	}, newCoordinator(c))
@@ -165,7 +165,7 @@ const fleetCoordinators = 4
 // reprice refreshes the prices by what the tables say at this simulated time, and
 // waits until the coordinator decides by them.
 func (d *demo) reprice(ctx context.Context, pricer *serve.Server, c *client.Client, now time.Time) error {
-	if !d.fitted.Published {
+	if d.fitted.Revision == 0 { // the fallback decides, as it would in a fleet
 		return nil
 	}
 	if err := pricer.Poll(ctx); err != nil {

@@ -2,9 +2,8 @@ package app
 
 import (
 	"context"
-	"encoding/hex"
+	"crypto/sha256"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/kvwhatif/kvwhatif/calibrate/client"
@@ -73,7 +72,7 @@ func (d *demo) newMain(scenario string) (*mainRun, error) {
 	}
 	first, _ := d.world.halves()
 	t, err := newTraffic(trafficSpec{
-		name:   identity{run: d.dir.State.RunID, scenario: scenario, policy: PolicyFetchAll, seed: d.Seed},
+		name:   identity{run: d.run, scenario: scenario, policy: PolicyFetchAll, seed: d.Seed},
 		decide: PolicyFetchAll, fleet: cfg, requests: first,
 		base: d.dir.State.BaseTime.Add(mainOffset[scenario]), explore: exploration(d.Seed),
 	}, newCoordinator(c))
@@ -86,13 +85,12 @@ func (d *demo) newMain(scenario string) (*mainRun, error) {
 }
 
 func (d *demo) newReplay(ctx context.Context, m *mainRun, emitter *Emitter) (*simReplay, error) {
-	salt, err := hex.DecodeString(d.dir.State.ReplaySalt)
+	salt := sha256.Sum256([]byte(d.run))
+	plan, err := d.settings.Replay.plan(salt[:])
 	if err != nil {
-		return nil, fmt.Errorf("replay salt in %s: %w", d.dir.Join(stateFile), err)
-	}
-	if m.plan, err = d.settings.Replay.plan(salt); err != nil {
 		return nil, err
 	}
+	m.plan = plan
 	runner, err := replay.New(replay.Config{
 		Batch: demoBatch, Plan: m.plan, Limits: demoLimits(d.settings.Replay), Emit: emitReplay(emitter.Tracer()), Logger: d.log,
 	}, replay.NewMemoryStore())
@@ -121,7 +119,7 @@ func (d *demo) judge(ctx context.Context) error {
 	}
 	for i, m := range d.mains {
 		d.note("verdicts", i, len(d.mains))
-		r, err := verdict.Judge(ctx, d.backend.Conn, verdict.Scope{Policy: PolicyFetchAll, Link: m.link}, m.window, verdict.Options{
+		r, err := verdict.Judge(ctx, d.backend.Conn, verdict.Scope{Link: m.link}, m.window, verdict.Options{
 			Epochs: []verdict.Epoch{{Plan: m.plan}}, Now: time.Now(),
 		})
 		if err != nil {

@@ -55,6 +55,7 @@ func (d *demo) report(ctx context.Context) (*DemoResult, error) {
 			t.Truth, t.Requests = report.Num(found.sum/float64(found.n)), int64(found.n)
 		}
 	}
+	data.Truths = append(data.Truths, d.externalTruths()...)
 	if err := d.writeTruth(truths); err != nil {
 		return nil, err
 	}
@@ -64,6 +65,7 @@ func (d *demo) report(ctx context.Context) (*DemoResult, error) {
 	if err := d.addCoverage(ctx, &data.Coverage); err != nil {
 		return nil, err
 	}
+	data.Coverage.Legs = d.legs()
 	d.addMeasured(&data.Measured)
 	path := d.Report
 	if path == "" {
@@ -135,6 +137,36 @@ func (m *mainRun) addTruth(out map[pairKey]*truthSum, o *fleet.Outcome, t *fleet
 	}
 }
 
+// externalTruths is what fetching did to others, by the truth and as it was
+// predicted: per fetched request, the delay of all others had it been recomputed,
+// less the delay as it was.
+func (d *demo) externalTruths() []report.Truth {
+	var out []report.Truth
+	for _, m := range d.mains {
+		var truth, predicted float64
+		n := 0
+		for i := range m.truth {
+			t, o := &m.truth[i], m.traffic.outcome(m.truth[i].Index)
+			b := sample.Alternatives(&o.Decision)[schema.PathRecompute]
+			if o.Decision.Path != schema.PathFetch || b < 0 || t.External == nil {
+				continue
+			}
+			n++
+			truth += t.External[b] - t.External[t.Chosen]
+			predicted += o.Decision.Candidates[b].Externality - o.Decision.Candidates[t.Chosen].Externality
+		}
+		if n == 0 {
+			continue
+		}
+		out = append(out, report.Truth{
+			Path: "fetch", Alternative: "recompute, on other requests", Link: m.link,
+			Truth: report.Num(truth / float64(n)), Requests: int64(n),
+			Methods: []report.Method{{Name: "as predicted at the decision", Estimate: &report.Interval{Value: predicted / float64(n), N: int64(n)}}},
+		})
+	}
+	return out
+}
+
 // outcome is that of the request of an index.
 func (t *traffic) outcome(index int) *fleet.Outcome {
 	if t.byIndex == nil {
@@ -165,6 +197,34 @@ func (d *demo) writeTruth(truths map[pairKey]*truthSum) error {
 		return fmt.Errorf("encode the truth: %w", err)
 	}
 	return writeFileAtomic(d.dir.Join("truth.json"), append(raw, '\n'), 0o644)
+}
+
+// legs is how many replays were meant to run and did, by size and kind.
+func (d *demo) legs() []report.Legs {
+	type cell struct {
+		size int
+		leg  schema.Leg
+	}
+	sum := map[cell]*report.Legs{}
+	for _, v := range d.verdicts {
+		for _, l := range v.Legs {
+			c := cell{l.Size, l.Leg}
+			if sum[c] == nil {
+				sum[c] = &report.Legs{Size: schema.SizeBucketName(l.Size), Leg: l.Leg.String(), Intended: report.Num(0)}
+			}
+			sum[c].Intended.V += l.Intended
+			sum[c].Executed += int64(l.Executed)
+		}
+	}
+	var out []report.Legs
+	for size := -1; size <= len(schema.SizeBuckets); size++ {
+		for _, leg := range []schema.Leg{schema.LegRejected, schema.LegControl} {
+			if l := sum[cell{size, leg}]; l != nil {
+				out = append(out, *l)
+			}
+		}
+	}
+	return out
 }
 
 func (d *demo) armRows() []report.Arm {

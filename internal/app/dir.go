@@ -97,7 +97,7 @@ func (d *Dir) fresh() error {
 	rand.Read(salt[:])
 	d.State = State{
 		RunID:      newRunID(),
-		BaseTime:   time.Now().Add(-simulatedSpan).Truncate(time.Minute).UTC(),
+		BaseTime:   time.Now().Add(-simulatedSpan).Truncate(10 * time.Minute).UTC(),
 		ReplaySalt: hex.EncodeToString(salt[:]),
 	}
 	return d.Save()

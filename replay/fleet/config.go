@@ -87,7 +87,7 @@ func Busy(seed uint64, ladder []Point) Config {
 		Seed: seed, Policy: "fetch-all", Model: "Qwen3-8B", GPU: "H800 TP8",
 		Workers: 32, WorkerBlocks: 4096, StoreBlocks: 400_000,
 		BytesPerToken: 147_456, ChunkTokens: 2048, Ladder: ladder,
-		Link:       Link{Name: "link-busy", Tier: schema.TierCPU, Law: cost.Link{B: 50e9}, T0: 2e-3, Shares: 0.1},
+		Link:       Link{Name: "busy", Tier: schema.TierCPU, Law: cost.Link{B: 50e9}, T0: 2e-3, Shares: 0.1},
 		Restore:    cost.Restore{D0: 1e-3, D1: 1 / 200e9},
 		Hop:        1e-3,
 		Background: Background{Period: 4, Duty: 0.2, Depth: 0.25},
@@ -103,7 +103,7 @@ func Busy(seed uint64, ladder []Point) Config {
 // same capacity, loaded to about 0.04.
 func Calm(seed uint64, ladder []Point) Config {
 	c := Busy(seed, ladder)
-	c.Link.Name = "link-calm"
+	c.Link.Name = "calm"
 	c.Workers, c.WorkerBlocks, c.SpeedUp = 2, 4096, 1
 	return c
 }
