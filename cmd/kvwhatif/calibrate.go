@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ func (c *cli) runCalibrate(cmd *cobra.Command, o app.CalibrateOptions, every tim
 		if err != nil {
 			return err
 		}
-		if err := c.printCalibrated(cmd, result); err != nil {
+		if err := c.show(cmd, result); err != nil {
 			return err
 		}
 		return result.Err()
@@ -65,13 +64,6 @@ func (c *cli) runCalibrate(cmd *cobra.Command, o app.CalibrateOptions, every tim
 			log.Info("calibrate", "published", result.Published, "revision", result.Revision, "reason", result.Reason,
 				"requests", result.Requests, "held_out", result.HeldOut)
 		}
-		return err
-	})
-}
-
-func (c *cli) printCalibrated(cmd *cobra.Command, result *app.Calibrated) error {
-	return c.print(cmd.OutOrStdout(), result, func(w io.Writer) error {
-		_, err := io.WriteString(w, result.Text())
 		return err
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,10 +58,7 @@ settings would have replayed of them, and what that is predicted to cost.`,
 			if err != nil {
 				return err
 			}
-			return c.print(cmd.OutOrStdout(), preview, func(w io.Writer) error {
-				_, err := io.WriteString(w, preview.Text())
-				return err
-			})
+			return c.show(cmd, preview)
 		},
 	}
 	backendFlags(cmd, "kafka", "dir")

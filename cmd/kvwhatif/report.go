@@ -44,7 +44,7 @@ func (c *cli) runReport(cmd *cobra.Command, f *spanFlags, out string) error {
 		return err
 	}
 	if c.output == "json" {
-		return c.print(cmd.OutOrStdout(), answer, nil)
+		return c.show(cmd, answer)
 	}
 	if out == "-" {
 		return answer.Render(cmd.OutOrStdout())

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -114,7 +113,7 @@ func (c *cli) runVerdict(cmd *cobra.Command, f *verdictFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.printAnswer(cmd, answer); err != nil {
+	if err := c.show(cmd, answer); err != nil {
 		return err
 	}
 	if found := answer.Failing(f.failOn); found != "" {
@@ -153,13 +152,6 @@ type failOnError struct{ verdict string }
 
 // Error says which.
 func (e failOnError) Error() string { return "verdict is " + e.verdict }
-
-func (c *cli) printAnswer(cmd *cobra.Command, answer *app.Answer) error {
-	return c.print(cmd.OutOrStdout(), answer, func(w io.Writer) error {
-		_, err := io.WriteString(w, answer.Text())
-		return err
-	})
-}
 
 // complete lists the values of a flag to the shell.
 func complete(cmd *cobra.Command, flag string, values ...string) {

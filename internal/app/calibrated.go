@@ -48,7 +48,11 @@ func (c *Calibrated) Text() string {
 		b.WriteString(termTable(doc.Terms) + "\n")
 	}
 	for _, s := range c.Skipped {
-		fmt.Fprintf(&b, "Not fitted: %s of %s (n = %d): %s\n", s.Term, s.Key, s.N, s.Reason)
+		of := ""
+		if s.Key != "" {
+			of = " of " + s.Key
+		}
+		fmt.Fprintf(&b, "Not fitted: %s%s (n = %d): %s\n", s.Term, of, s.N, s.Reason)
 	}
 	if len(c.Gate.Slices) > 0 {
 		b.WriteString("Held-out mean relative error of TTFT, by slice:\n" + c.sliceTable() + "\n")

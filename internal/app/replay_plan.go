@@ -135,9 +135,15 @@ func (v *PlanPreview) Text() string {
 	}
 	fmt.Fprintf(&b, "Plan %s on %d decisions from %s to %s:\n", p.Plan, p.Decisions, v.from.Format(time.RFC3339), v.until.Format(time.RFC3339))
 	t := newTable("stratum", "decisions", "rate", "paths not taken", "controls", "GPU-seconds", "bytes")
+	others, undrawn := 0, 0
 	for _, e := range p.Strata {
+		if e.Rejected+e.Control == 0 {
+			others, undrawn = others+1, undrawn+e.Decisions
+			continue
+		}
 		t.AppendRow(table.Row{e.Stratum, e.Decisions, short(e.Rate), e.Rejected, e.Control, short(e.Cost.GPUSeconds), size(e.Cost.Bytes)})
 	}
+	t.AppendRow(table.Row{fmt.Sprintf("%d others, of which none was drawn", others), undrawn, "", 0, 0, "0", "0 B"})
 	b.WriteString(t.Render() + "\n")
 	for _, why := range slices.Sorted(maps.Keys(p.Ineligible)) {
 		fmt.Fprintf(&b, "Can not be replayed: %d decisions: %s\n", p.Ineligible[why], why)
