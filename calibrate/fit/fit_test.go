@@ -95,6 +95,7 @@ func TestRestoreAndQueue(t *testing.T) {
 	assert.InDelta(t, 0.01, queue.Bias, 0.002)
 	assert.InEpsilon(t, 1.4, queue.Slope, 0.03)
 	assert.InDelta(t, 0.4, queue.Omega, 0.02)
+	assert.InDelta(t, 0.02, queue.Quality.Floor, 0.02, "2 ms of noise on a mean wait of some 0.12 s, also where half the queues are empty")
 
 	zero, _, err := Restore([]RestoreObs{{Bytes: 1}, {Bytes: 2}, {Bytes: 3}})
 	require.NoError(t, err)

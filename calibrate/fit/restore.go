@@ -85,7 +85,8 @@ func Queue(obs []QueueObs, stalls []StallObs) (schema.QueueFit, error) {
 	v := spreadOut(fitted.values, in)
 	q.Covariance = widen(fitted.covariance, in)
 	// Queues are often empty: errors are relative to the mean wait, not to each.
-	q.Error = meanAbs(q.Residuals) / max(mean(y), 1e-9)
+	q.Error = meanAbs(q.Residuals) / floor
+	q.Floor = repeatNoise(cells, y, slices.Repeat([]float64{floor}, len(y)))
 	omega, variance := Omega(stalls)
 	q.Covariance[8] = variance
 	return schema.QueueFit{Bias: v[0], Slope: v[1], Omega: omega, Quality: q}, nil
