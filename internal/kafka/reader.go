@@ -17,9 +17,12 @@ const (
 	joinBackoff    = 500 * time.Millisecond
 	sessionTimeout = 6 * time.Second
 	heartbeat      = 2 * time.Second
-	fetchWait      = 250 * time.Millisecond
-	fetchBytes     = 8 << 20
-	commitRetry    = 200 * time.Millisecond
+	// fetchWait is how long a fetch may take where nothing comes. kafka-go has the
+	// broker answer a second earlier, but only a quarter of the time earlier below
+	// two seconds: on a busy machine it then takes an idle broker for a dead one.
+	fetchWait   = 2 * time.Second
+	fetchBytes  = 8 << 20
+	commitRetry = 200 * time.Millisecond
 )
 
 // ReaderConfig configures a Reader. Cluster, Topic and Group are required.
