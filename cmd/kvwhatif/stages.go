@@ -81,6 +81,7 @@ nothing. With --from-beginning it reads everything that Kafka still has.`,
 		app.Load, "kafka", "clickhouse", "listen")
 	cmd.Flags().Bool("from-beginning", false, "read everything that Kafka still has, again")
 	cmd.Flags().String("anchor", "", "contract, or engine where no coordinator writes spans [contract]")
+	complete(cmd, "anchor", "contract", "engine")
 	return cmd
 }
 
