@@ -25,9 +25,9 @@ const kubernetesDir = "kubernetes"
 type cluster struct {
 	pods     map[string]corev1.PodTemplateSpec // by component
 	services map[string]corev1.Service
-	settings map[string]string // of the ConfigMap
-	secrets  map[string]string // keys of the Secret
-	cron     batchv1.CronJob
+	settings map[string]string          // of the ConfigMap
+	secrets  map[string]string          // keys of the Secret
+	cron     map[string]batchv1.CronJob // by component
 }
 
 // strict decodes a document as an API server does: names in their case, none
@@ -47,7 +47,7 @@ func manifests(t *testing.T) *cluster {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(kubernetesDir, "*.yaml"))
 	require.NoError(t, err)
-	c := &cluster{pods: map[string]corev1.PodTemplateSpec{}, services: map[string]corev1.Service{}}
+	c := &cluster{pods: map[string]corev1.PodTemplateSpec{}, services: map[string]corev1.Service{}, cron: map[string]batchv1.CronJob{}}
 	for _, file := range files {
 		if filepath.Base(file) == "kustomization.yaml" {
 			continue
@@ -86,8 +86,9 @@ func (c *cluster) add(t *testing.T, document string) {
 	case "batch/v1 Job":
 		c.pod(t, strict[batchv1.Job](t, document).Spec.Template, nil)
 	case "batch/v1 CronJob":
-		c.cron = strict[batchv1.CronJob](t, document)
-		c.pod(t, c.cron.Spec.JobTemplate.Spec.Template, nil)
+		job := strict[batchv1.CronJob](t, document)
+		c.cron[job.Labels["app.kubernetes.io/component"]] = job
+		c.pod(t, job.Spec.JobTemplate.Spec.Template, nil)
 	default:
 		t.Errorf("no type is known for %+v", head)
 	}
@@ -236,7 +237,7 @@ func TestKustomization(t *testing.T) {
 
 // Exit code 3 is the usual outcome of calibrate, and the only one that is hidden.
 func TestCalibrateJobExitCodes(t *testing.T) {
-	spec := manifests(t).cron.Spec
+	spec := manifests(t).cron["calibrate"].Spec
 	require.Equal(t, batchv1.ForbidConcurrent, spec.ConcurrencyPolicy)
 	job := spec.JobTemplate.Spec
 	require.Equal(t, corev1.RestartPolicyNever, job.Template.Spec.RestartPolicy)

@@ -94,6 +94,7 @@ var needs = map[string][]string{
 	"load":      {"kafka.brokers", "clickhouse.dsn", "listen"},
 	"serve":     {"clickhouse.dsn", "calibrate.key", "listen"},
 	"calibrate": {"clickhouse.dsn", "calibrate.key"},
+	"verdict":   {"clickhouse.dsn", "replay.salt"},
 	"replay":    {"kafka.brokers", "replay.executor", "replay.otlp", "replay.salt", "listen"},
 	"simulate":  {},
 }
