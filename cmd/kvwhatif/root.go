@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kvwhatif/kvwhatif/internal/app"
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/config"
 )
 
@@ -50,7 +51,8 @@ Settings come from flags, then KVWHATIF_* variables, then a YAML file
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 3 nothing was published; 4 a verdict
 that --fail-on lists.`,
-		Version: app.Version, SilenceErrors: true, SilenceUsage: true,
+		Version: app.Version, SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
+		Args: cobra.ArbitraryArgs, RunE: helpOrUnknown,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]string{"text", "json"}, c.output) {
 				return usageError{fmt.Errorf("--output is %q: give text or json", c.output)}
@@ -93,17 +95,22 @@ func (c *cli) watch(cmd *cobra.Command) {
 
 // group is a command that only holds others.
 func group(use, short string, below ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: use, Short: short,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q for %q: see `%s --help`", args[0], cmd.CommandPath(), cmd.CommandPath())}
-			}
-			return cmd.Help()
-		},
-	}
+	cmd := &cobra.Command{Use: use, Short: short, RunE: helpOrUnknown, SuggestionsMinimumDistance: 2}
 	cmd.AddCommand(below...)
 	return cmd
+}
+
+// helpOrUnknown is what a command does that only holds others: help, or one line
+// about a command that is not there.
+func helpOrUnknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	advice := fmt.Sprintf("see `%s --help`", cmd.CommandPath())
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		advice = "did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), advice)}
 }
 
 // settings loads what the command's flags, the environment and the file say.
@@ -127,6 +134,9 @@ func (c *cli) prepare(cmd *cobra.Command) (*app.Settings, *slog.Logger, error) {
 		return nil, nil, usageError{err}
 	}
 	for _, name := range loaded.Unknown {
+		if name == clickhouse.LibraryVariable {
+			continue
+		}
 		log.Warn("an environment variable names no setting; see `kvwhatif config show`", "variable", name)
 	}
 	return s, log, nil

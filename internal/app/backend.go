@@ -77,7 +77,7 @@ func (b *Backend) startBroker(d *Dir, log *slog.Logger) (err error) {
 	}
 	b.broker, err = kafka.StartEmbedded(kafka.EmbeddedConfig{Dir: d.Join("kafka"), Addr: d.State.KafkaAddr, Logger: log})
 	if err != nil {
-		return fmt.Errorf("embedded Kafka: %w", err)
+		return err
 	}
 	b.Cluster, d.State.KafkaAddr = b.broker.Cluster(), b.broker.Addr()
 	return nil
@@ -91,7 +91,7 @@ func (b *Backend) startDatabase(ctx context.Context, d *Dir, log *slog.Logger) (
 		Dir: d.Join(clickHouseDir), Port: d.State.ClickHousePort, Logger: log,
 	})
 	if err != nil {
-		return fmt.Errorf("embedded ClickHouse: %w", err)
+		return err
 	}
 	b.DSN, b.ReaderDSN, d.State.ClickHousePort = b.database.DSN(), b.database.ReaderDSN(), b.database.Port()
 	return nil

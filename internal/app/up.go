@@ -45,7 +45,8 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	if st.load, err = newLoad(s.Load, b, p.registry, p.log); err != nil {
 		return nil, at, err
 	}
-	p.group.Go(func() error { return st.load.run(p.ctx) })
+	load := st.load // st is nil after a failure below
+	p.group.Go(func() error { return load.run(p.ctx) })
 	p.health.Add("clickhouse", b.Conn.Ping)
 	if st.collect, err = startCollect(p.ctx, s.Collect, b.Cluster, p.registry, p.log); err != nil {
 		return nil, at, err
