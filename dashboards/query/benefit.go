@@ -142,19 +142,19 @@ func (m *measurement) set(b *report.Benefit) {
 	for _, k := range m.blocks {
 		n, legs, sum, deltaVar = n+k.n, legs+k.legs, sum+k.sum, math.Max(deltaVar, k.deltaVar)
 	}
-	b.Unmeasured = report.Num(1 - math.Min(1, n/float64(b.Requests)))
 	blocks := float64(len(m.blocks))
 	switch {
 	case n == 0 && m.reason != "":
 		b.Reason = m.reason
 		return
 	case legs < minLegs:
-		b.Reason = fmt.Sprintf("%.0f replays came back, and an interval needs %d", legs, minLegs)
+		b.Reason = fmt.Sprintf("%s came back, and an interval needs %d", counted(legs, "replay", "replays"), minLegs)
 		return
 	case blocks < minBlocks:
-		b.Reason = fmt.Sprintf("%.0f blocks of time hold replays, and an interval needs %d", blocks, minBlocks)
+		b.Reason = fmt.Sprintf("%s with replays, and an interval needs %d", counted(blocks, "block of time", "blocks of time"), minBlocks)
 		return
 	}
+	b.Unmeasured = report.Num(1 - math.Min(1, n/float64(b.Requests)))
 	mean, variance := sum/n, 0.0
 	for _, k := range m.blocks {
 		d := k.sum - mean*k.n
@@ -163,6 +163,14 @@ func (m *measurement) set(b *report.Benefit) {
 	variance = variance/(n*n)*blocks/(blocks-1) + deltaVar
 	half := quantile(blocks-1) * math.Sqrt(variance)
 	b.Measured = &report.Interval{Value: mean, Low: mean - half, High: mean + half, Level: level, N: int64(legs)}
+}
+
+// counted is a number with its noun: "1 replay".
+func counted(n float64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%.0f %s", n, many)
 }
 
 // Stages gives where the mean TTFT went, by path and link.

@@ -177,6 +177,7 @@ type Truth struct {
 	Link        string   `json:"link"`
 	Truth       Number   `json:"truth_seconds"` // θ, positive where the choice helped
 	Requests    int64    `json:"requests"`      // that the truth is the mean of
+	Others      bool     `json:"others"`        // of the delay of all other requests, per request that chose Path
 	Methods     []Method `json:"methods"`       // the first is the one that verdicts use
 }
 
@@ -190,6 +191,7 @@ type Method struct {
 // Arm is one policy on the same traffic.
 type Arm struct {
 	Policy   string    `json:"policy"`
+	Note     string    `json:"note"`    // what it does, a phrase
 	Link     string    `json:"link"`    // whose traffic; "" where there is one comparison only
 	Default  bool      `json:"default"` // the arm that the others are compared with
 	AA       bool      `json:"aa"`      // the default's policy with another seed: its Gain must cover 0

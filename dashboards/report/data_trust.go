@@ -26,6 +26,7 @@ type Term struct {
 	N             int64     `json:"n"` // points
 	Values        []Value   `json:"values"`
 	Error         Number    `json:"held_out_error"`     // mean relative error of held-out points
+	ErrorOf       string    `json:"error_of"`           // what Error and Floor are relative to, where that is not each point: "of the mean wait"
 	Floor         Number    `json:"repeat_noise"`       // relative; what no form could beat
 	Residuals     [5]Number `json:"residual_quantiles"` // 5, 25, 50, 75, 95 %, observed - predicted, seconds
 	MaxTokens     Number    `json:"max_tokens"`         // validity box
@@ -49,6 +50,7 @@ type Contest struct {
 	Champion   Number `json:"champion_error"`
 	Challenger Number `json:"challenger_error"`
 	Passed     bool   `json:"passed"`
+	Outcome    string `json:"outcome"` // the gate's word: "better", "same", "worse", "too few", "no law", "within", "beyond", "minor"; "" where it is not said
 }
 
 // Coverage is how much of the traffic the answers rest on.
@@ -62,6 +64,7 @@ type Coverage struct {
 
 	Refusals    []Count `json:"refusals"`     // replays and estimates that were refused, by reason
 	DeadLetters []Count `json:"dead_letters"` // records that could not be read, by reason
+	Dead        Number  `json:"dead"`         // how many there were; missing where nobody counted
 	Waiting     int64   `json:"waiting"`      // parts whose request has not come yet
 	Orphans     int64   `json:"orphans"`      // parts that no request came for in a day
 	Conflicts   int64   `json:"conflicts"`    // requests of which a span came with two contents

@@ -15,7 +15,11 @@ func OfDocument(d schema.Document) Calibration {
 	c := Calibration{Revision: d.Revision, Previous: d.Previous, Requests: d.Fit.N,
 		FitFrom: unix(d.Fit.FromNanos), FitUntil: unix(d.Fit.UntilNanos)}
 	for _, p := range d.Prefill {
-		c.Terms = append(c.Terms, newTerm("prefill", p.Model+" on "+p.GPU, p.Law, p.Quality))
+		t := newTerm("prefill", p.Model+" on "+p.GPU, p.Law, p.Quality)
+		if p.Law.Chunk == 0 { // a prefill is one chunk
+			t.Values[0].Unit = "s a prefill"
+		}
+		c.Terms = append(c.Terms, t)
 	}
 	for _, t := range d.Transfer {
 		c.Terms = append(c.Terms, newTerm("transfer", "tier "+t.Tier+" over link "+t.Link, t.Law, t.Quality))
@@ -30,6 +34,7 @@ func OfDocument(d schema.Document) Calibration {
 			Omega float64 `json:"omega"`
 		}{d.Queue.Bias, d.Queue.Slope, d.Queue.Omega}
 		c.Terms = append(c.Terms, newTerm("GPU queue", "every worker", law, d.Queue.Quality))
+		c.Terms[len(c.Terms)-1].ErrorOf = "of the mean wait"
 	}
 	return c
 }
@@ -53,7 +58,7 @@ func newTerm(law, of string, values any, q schema.Quality) Term {
 		}
 	}
 	if q.N > 0 {
-		t.Error, t.Floor = Num(q.Error), Num(q.Floor)
+		t.Error, t.Floor = Num(q.Error), positive(q.Floor) // 0: too few points have a twin
 		for i, r := range q.Residuals {
 			t.Residuals[i] = Num(r)
 		}
@@ -72,7 +77,7 @@ func positive(v float64) Number {
 var units = map[string]string{
 	"c0": "s a chunk", "c1": "s a token", "c2": "s a token²", "chunk": "tokens a chunk",
 	"t0": "s a fetch", "cold": "s, first use of a pair", "b": "bytes/s", "b1": "bytes/s", "gamma": "loss a further flow", "bend": "exponent of the size",
-	"d0": "s", "d1": "s a byte", "bias": "s", "slope": "s a second", "omega": "share",
+	"d0": "s", "d1": "s a byte", "bias": "s", "slope": "s a second reported", "omega": "share",
 }
 
 func flatten(v reflect.Value) (out []Value) {

@@ -34,17 +34,6 @@ func power(v float64) string {
 
 var raised = strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
 
-// coefficient writes a fitted value with three digits; bandwidths as GB/s.
-func coefficient(v float64, unit string) string {
-	if unit == "bytes/s" && v >= 1000 && v < 1e24 {
-		return strings.ReplaceAll(humanize.SIWithDigits(v, 1, "B/s"), " ", nb)
-	}
-	if a := math.Abs(v); a > 0 && (a < 1e-4 || a >= 1e7) {
-		return minus(power(v))
-	}
-	return minus(zeros(strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(math.Max(math.Abs(v), 1e-4))))), 64)))
-}
-
 // plural is a count with its noun: "1 replay", "214 replays".
 func plural(n int64, noun string) string {
 	if n == 1 {
@@ -79,6 +68,18 @@ func percent(n Number) string {
 		return unknownWord
 	}
 	return trim(100*n.V) + nb + "%"
+}
+
+// dust is below what the clocks of spans tell, seconds: what is smaller is shown as
+// nothing, for it is the rounding of a sum.
+const dust = 1e-6
+
+// undust makes what is dust 0.
+func undust(v float64) float64 {
+	if math.Abs(v) < dust {
+		return 0
+	}
+	return v
 }
 
 // unitOf is the unit in which seconds of this size are written: ms below 10 s.
@@ -123,8 +124,29 @@ func seconds(v float64) string {
 	if !finite(v) {
 		return unknownWord
 	}
+	v = undust(v)
 	unit, factor := unitOf(v)
 	return minus(trim(v*factor)) + nb + unit
+}
+
+// oneUnit writes optional durations in one unit, that of the largest of all: a
+// column of 9,884 ms and 12.1 s is hard to read.
+func oneUnit(all ...Number) func(Number) string {
+	largest := 0.0
+	for _, n := range all {
+		if n.Known() {
+			largest = math.Max(largest, math.Abs(n.V))
+		}
+	}
+	if largest < 10 || largest >= 1e6 {
+		return number
+	}
+	return func(n Number) string {
+		if !n.Known() {
+			return unknownWord
+		}
+		return minus(strconv.FormatFloat(n.V, 'f', 2, 64)) + nb + "s"
+	}
 }
 
 // number writes an optional duration; "unknown" where it is missing.
@@ -154,7 +176,7 @@ func signed(v float64) string {
 	if !finite(v) {
 		return unknownWord
 	}
-	if v == 0 {
+	if undust(v) == 0 {
 		return "no difference"
 	}
 	return seconds(math.Abs(v)) + " " + direction(v)
@@ -163,6 +185,10 @@ func signed(v float64) string {
 // span writes the bounds of a benefit: "350 to 470 ms slower", or "20 ms slower
 // to 45 ms faster" where they have different signs.
 func span(low, high float64) string {
+	low, high = undust(low), undust(high)
+	if low == 0 && high == 0 {
+		return signed(0)
+	}
 	if low < 0 && high > 0 || low == 0 || high == 0 {
 		return signed(low) + " to " + signed(high)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func TestGolden(t *testing.T) {
 
 // pages are the data that every check of a page runs on.
 func pages() map[string]Data {
-	return map[string]Data{"sample": sample(), "empty": {}, "unknown": unknowns(), "huge": huge(), "hostile": hostile(), "many": many()}
+	return map[string]Data{"sample": sample(), "empty": {}, "unknown": unknowns(), "huge": huge(), "hostile": hostile(), "many": many(), "fleet": fleet(), "long": long()}
 }
 
 // many has more side questions than a page shows at once.
@@ -59,6 +60,44 @@ func many() Data {
 	for range 7 {
 		d.Verdicts = append(d.Verdicts, Verdict{Link: "side", Path: "route", Alternative: "fetch", Own: ci(-0.1, -0.3, 0.1, 40), Requests: 5})
 	}
+	return d
+}
+
+// fleet is a hundred links.
+func fleet() Data {
+	d := sample()
+	d.Verdicts, d.Arms = nil, nil
+	for i := range 100 {
+		v := sampleVerdicts()[i%2]
+		v.Link = fmt.Sprintf("rack%02d-spine%d", i, i%4)
+		if i%5 == 4 {
+			v.State, v.Reason = Unknown, "4 legs, 20 needed: wait, or raise the rate"
+		}
+		d.Verdicts = append(d.Verdicts, v)
+		d.Benefits = append(d.Benefits, Benefit{By: "link", Name: v.Link, Requests: 9, Unmeasured: Num(1), Reason: "nothing was estimated here"})
+		d.Stages = append(d.Stages, Stages{Path: "fetch", Link: v.Link, Requests: 9, Prefill: 1, TTFT: 1})
+	}
+	return d
+}
+
+// long has names and reasons of a length that nobody planned for, without a place
+// to break them.
+func long() Data {
+	d, name := sample(), strings.Repeat("eu-central-1-", 20)
+	for i := range d.Verdicts {
+		d.Verdicts[i].Link, d.Verdicts[i].Reason, d.Verdicts[i].Model = name, name, name
+	}
+	for i := range d.Benefits {
+		d.Benefits[i].Name, d.Benefits[i].Reason = name, name
+	}
+	for i := range d.Arms {
+		d.Arms[i].Policy, d.Arms[i].Note, d.Arms[i].Link = name, name, name
+	}
+	for i := range d.Truths {
+		d.Truths[i].Link, d.Truths[i].Methods[0].Reason = name, name
+	}
+	d.Stages[0].Link, d.Worst[0].Link, d.Worst[1].Link, d.Coverage.Support[0].Of = name, name, name, name
+	d.Calibration.Terms[0].Of, d.Calibration.Challenges[0].Slice, d.Calibration.Challenges[3].Slice = name, name, name
 	return d
 }
 
@@ -200,7 +239,8 @@ func checkIDs(t *testing.T, nodes []*html.Node) {
 
 func TestUnknownIsNeverShownAsGood(t *testing.T) {
 	text := render(t, unknowns())
-	require.Equal(t, 4, strings.Count(text, `class="card unknown"`))
+	require.Equal(t, 1, strings.Count(text, `class="card unknown"`))
+	require.Equal(t, 4, strings.Count(text, `class="badge unknown"`))
 	require.NotContains(t, text, `class="card helping"`)
 	require.NotContains(t, text, `class="badge helping"`)
 	require.NotContains(t, text, `>inside<`)

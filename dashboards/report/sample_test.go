@@ -62,6 +62,7 @@ func sampleTruths() []Truth {
 			{Name: "AIPW", Estimate: ci(-0.412, -0.47, -0.35, 214)}, {Name: "SNIPW", Estimate: ci(-0.44, -0.56, -0.32, 214)},
 			{Name: "IPW", Estimate: ci(-0.52, -0.79, -0.25, 214)}, {Name: "SNIPW, one half", Estimate: ci(-0.09, -0.12, -0.06, 107)}, {Name: "naive", Estimate: &Interval{Value: -0.09, N: 214}}}},
 		{Path: "route", Alternative: "recompute", Link: "calm", Requests: 61, Methods: []Method{{Name: "AIPW", Reason: "3 legs came back"}}},
+		{Path: "fetch", Alternative: "recompute", Link: "busy", Others: true, Truth: Num(-3.02), Requests: 93, Methods: []Method{{Name: "as predicted", Estimate: prediction(-0.12)}}},
 	}
 }
 
@@ -77,7 +78,8 @@ func sampleCalibration() Calibration {
 				Error:  Num(0.061), Floor: Num(0.05), Residuals: [5]Number{Num(-0.2), Num(-0.02), Num(0.01), Num(0.09), Num(1.4)}, MaxBytes: Num(19.3e9), MaxConcurrent: Num(16)},
 			{Law: "queue", Of: "all workers", N: 0, Values: []Value{{"omega", "share", Number{}, Number{}}}},
 		},
-		Challenges: []Contest{{"fetch, link busy", 800, Num(0.12), Num(0.061), true}, {"fetch, link calm", 700, Num(0.05), Num(0.049), true}, {"recompute", 400, Num(0.013), Num(0.012), true}},
+		Challenges: []Contest{{"fetch, link busy", 800, Num(0.12), Num(0.061), true, "better"}, {"fetch, link calm", 700, Num(0.05), Num(0.049), true, "same"},
+			{"recompute", 400, Num(0.013), Num(0.012), true, ""}, {"route", 3, Num(0.2), Num(0.4), true, "minor"}},
 	}
 }
 
@@ -86,8 +88,10 @@ func sampleArms() []Arm {
 		{Policy: "always-fetch", Default: true, Requests: 11831, Mean: Num(0.51), P50: Num(0.2), P95: Num(2.1), P99: Num(4.4)},
 		{Policy: "always-fetch", AA: true, Requests: 11831, Mean: Num(0.511), P50: Num(0.2), P95: Num(2.1), P99: Num(4.3), Gain: ci(-0.001, -0.006, 0.004, 11831)},
 		{Policy: "never-fetch", Requests: 11831, Mean: Num(0.62), P50: Num(0.4), P95: Num(2.3), P99: Num(3.9), Gain: ci(-0.11, -0.13, -0.09, 11831)},
-		{Policy: "priced", Requests: 11831, Mean: Num(0.22), P50: Num(0.14), P95: Num(0.6), P99: Num(1.2), Gain: ci(0.29, 0.27, 0.31, 11831)},
+		{Policy: "priced", Note: "by the published coefficients and link prices", Requests: 11831, Mean: Num(0.22), P50: Num(0.14), P95: Num(0.6), P99: Num(1.2), Gain: ci(0.29, 0.27, 0.31, 11831)},
 		{Policy: "seed-rule", Requests: 0, Reason: "the arm did not finish"},
+		{Policy: "always-fetch", Link: "calm", Default: true, Requests: 11831, Mean: Num(0.31), P50: Num(0.2), P95: Num(2.1), P99: Num(14.4)},
+		{Policy: "priced", Link: "calm", Requests: 11831, Mean: Num(0.3), P50: Num(0.19), P95: Num(2.1), P99: Num(13.4), Gain: ci(0.01, 0.006, 0.014, 11831)},
 	}
 }
 

@@ -72,10 +72,32 @@ func symmetric(all ...*Interval) scale {
 	if typical := sizes[(len(sizes)-1)*2/3]; typical > 0 {
 		widest = math.Min(widest, 2.5*typical)
 	}
-	if widest == 0 {
+	if widest < 10*dust {
 		widest = 1e-3
 	}
 	return scale{-widest * 1.08, widest * 1.08}
+}
+
+// fitted is a scale that holds no difference and the intervals, except such as are
+// far wider than most: those are cut, and marked where they are.
+func fitted(all ...*Interval) scale {
+	whole := symmetric(all...)
+	if whole.max <= whole.min {
+		return whole
+	}
+	far := 4 * whole.max
+	low, high := 0.0, 0.0
+	for _, i := range all {
+		if i.Known() {
+			l, h := i.limits()
+			low, high = math.Min(low, math.Max(l, -far)), math.Max(high, math.Min(h, far))
+		}
+	}
+	if high-low < 10*dust {
+		return whole
+	}
+	pad := 0.06 * (high - low)
+	return scale{low - pad, high + pad}
 }
 
 // limits are the bounds, or the value twice where there are none.

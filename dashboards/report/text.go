@@ -11,8 +11,8 @@ import (
 // has resized.
 const textWidth = 78
 
-// Text is the verdict for a terminal: a sentence and what to do for each scope,
-// then one table of the numbers. It holds no colour and no escape sequence, so
+// Text is the verdict for a terminal: a sentence and what to do for each link, then
+// one table of what else is known. It holds no colour and no escape sequence, so
 // it is the same in a file.
 func Text(d Data) string {
 	var b strings.Builder
@@ -22,43 +22,60 @@ func Text(d Data) string {
 	if d.Simulated {
 		b.WriteString(fold("", "Simulated: these are not measurements of a real fleet.") + "\n")
 	}
-	first, more := split(d.Verdicts)
-	for i := range first {
-		v := &first[i]
+	first, moreLinks, others := split(d.Verdicts)
+	for _, v := range first {
 		b.WriteString(symbols[v.Shown()] + " " + v.Word() + "\n")
 		b.WriteString(fold("  ", v.Say()))
 		b.WriteString(fold("  ", "To do: "+v.Do()) + "\n")
 	}
-	if len(more) > 0 {
-		b.WriteString(fold("", "? "+plural(int64(len(more)), "more comparison")+" are unknown; the report says why.") + "\n")
-	}
-	if len(first) > 0 {
-		b.WriteString(verdictTable(first) + "\n")
+	b.WriteString(remaining(append(moreLinks, others...)))
+	if caveated(d.Verdicts) {
+		b.WriteString(fold("", OthersCaveat))
 	}
 	b.WriteString(fold("", coverageLine(d.Coverage)))
 	return b.String()
 }
 
+// maxRows is how many verdicts a terminal lists.
+const maxRows = 12
+
+// remaining lists what is known of verdicts that are not said in full, and counts
+// the others.
+func remaining(all []*Verdict) string {
+	var known []*Verdict
+	for _, v := range all {
+		if v.Shown() != Unknown {
+			known = append(known, v)
+		}
+	}
+	s, unknown := "", int64(len(all)-len(known))
+	if n := len(known); n > 0 {
+		s = verdictTable(known[:min(n, maxRows)]) + "\n"
+		if n > maxRows {
+			s += fold("", plural(int64(n-maxRows), "more comparison")+" "+verb(int64(n-maxRows), "is", "are")+" in the report.")
+		}
+	}
+	if unknown > 0 {
+		s += fold("", "? "+plural(unknown, "more comparison")+" "+verb(unknown, "is", "are")+" unknown; the report says why.")
+	}
+	return s
+}
+
 // symbols tell the states apart where there is no colour.
 var symbols = map[State]string{Helping: "▲", Hurting: "▼", Even: "=", Unknown: "?"}
 
-func verdictTable(all []Verdict) string {
+func verdictTable(all []*Verdict) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Options.SeparateColumns = false
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"", "Scope", "A request was", "Interval", "Replays"})
-	for i := range all {
-		v := &all[i]
+	for _, v := range all {
 		own, interval := unknownWord, "none"
 		if v.Own.Known() {
 			own, interval = signed(v.Own.Value), bounds(v.Own)
 		}
-		scope := "all links"
-		if v.Link != "" {
-			scope = "link " + v.Link
-		}
-		t.AppendRow(table.Row{symbols[v.Shown()], clean(scope + v.rest() + ": " + orUnlabelled(v.Path)), breakable(own), breakable(interval), count(v.Replays)})
+		t.AppendRow(table.Row{symbols[v.Shown()], clean(v.where() + ": " + v.pair()), breakable(own), breakable(interval), count(v.Replays)})
 	}
 	t.SetColumnConfigs([]table.ColumnConfig{
 		{Number: 2, WidthMax: 24, WidthMaxEnforcer: text.WrapSoft}, {Number: 4, WidthMax: 22, WidthMaxEnforcer: text.WrapSoft},

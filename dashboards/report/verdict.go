@@ -97,7 +97,7 @@ func (v *Verdict) othersSentence() string {
 	if v.Others.HasInterval() {
 		s += " (by the model, " + level(v.Others.Level) + " " + span(v.Others.Low, v.Others.High) + ")"
 	} else {
-		s += " (predicted when it was decided, no interval; without a link price it counts only transfers then under way, which is too kind to fetching on a loaded link)"
+		s += " (predicted)"
 	}
 	if v.Net.Known() {
 		s += "; net, " + signed(v.Net.Value)
@@ -108,8 +108,24 @@ func (v *Verdict) othersSentence() string {
 	return s + "."
 }
 
+// OthersCaveat is what to keep in mind of every predicted effect on other requests.
+const OthersCaveat = "Delay of other requests is predicted when it is decided, without an interval. Where there is no link price it counts only transfers then under way, which is too kind to fetching on a loaded link."
+
+// caveated says that some verdict shows such a prediction.
+func caveated(all []Verdict) bool {
+	for i := range all {
+		if o := all[i].Others; o.Known() && !o.HasInterval() {
+			return true
+		}
+	}
+	return false
+}
+
 // basis is what a verdict rests on: "214 replays of 5,012 fetched requests".
 func (v *Verdict) basis() string {
+	if v.Requests == 0 {
+		return plural(v.Replays, "replay")
+	}
 	return plural(v.Replays, "replay") + " of " + count(v.Requests) + " " + done(v.Path) + " " + noun(v.Requests, "request")
 }
 
@@ -167,21 +183,27 @@ func (v *Verdict) Do() string {
 	return "Do not change anything because of this. A longer window or a larger replay budget makes an answer more likely."
 }
 
-// split parts verdicts that a reader needs at once from those that are unknown
-// and not of the headline pair, where there are more than two of these.
-func split(all []Verdict) (first, more []Verdict) {
+// headline says that v is of the pair that is asked about first.
+func (v *Verdict) headline() bool { return v.Path == "fetch" && v.Alternative == "recompute" }
+
+// maxHeadlines is how many headlines are said in full: a fleet may have many links.
+const maxHeadlines = 6
+
+// split parts verdicts into those that are said in full, one a link, the headlines
+// beyond maxHeadlines, and all other pairs.
+func split(all []Verdict) (first, moreLinks, others []*Verdict) {
 	for i := range all {
 		v := &all[i]
-		if v.Shown() != Unknown || (v.Path == "fetch" && v.Alternative == "recompute") {
-			first = append(first, *v)
-		} else {
-			more = append(more, *v)
+		switch {
+		case !v.headline():
+			others = append(others, v)
+		case len(first) < maxHeadlines:
+			first = append(first, v)
+		default:
+			moreLinks = append(moreLinks, v)
 		}
 	}
-	if len(more) <= 2 {
-		return all, nil
-	}
-	return first, more
+	return first, moreLinks, others
 }
 
 // Word is the state in capitals, as it is shown.

@@ -1,57 +1,42 @@
 package report
 
-import "strconv"
-
 // page is what the template draws: Data with every word and place worked out.
 type page struct {
 	Data
 	Heading string
 	Window  string
 	Glance  []glance
+	Tally   string // verdicts counted by state
 	Cards   []card
-	More    []card // unknown, and not the headline
 	Groups  []group
 	Bars    bars
 	Truth   truthView
 	Terms   []termView
-	Contest []contestView
-	Arms    armsView
+	Contest contestsView
+	Arms    []armsView
 	Worst   worstView
 	Trust   trustView
 	Facts   []fact
+	Caveat  string // of effects on other requests
+
+	MoreLinks, Others verdictRows
 }
 
 // fact is a name and what it is.
 type fact struct{ Name, Text string }
 
-// glance is one figure at the top.
-type glance struct{ Kind, Figure, Text string }
-
-// card is one verdict.
-type card struct {
-	Kind, Word, Scope, Say, Do string
-	Effects                    []effect
-	Ticks                      []tick
-}
-
-// effect is one of own, others and net of a verdict.
-type effect struct {
-	Name, How, Text, Bounds string
-	Mark                    mark
-}
-
 func newPage(d Data) page {
-	p := page{Data: d, Heading: d.Title, Window: window(d.Measured)}
+	p := page{Data: d, Heading: d.Title, Window: window(d.Measured), Glance: glances(d), Tally: tally(d.Verdicts)}
 	if p.Heading == "" {
 		p.Heading = "KV reuse: did it help?"
 	}
-	p.Glance = glances(d)
-	first, more := split(d.Verdicts)
-	for i := range first {
-		p.Cards = append(p.Cards, newCard(&first[i]))
+	first, moreLinks, others := split(d.Verdicts)
+	for _, v := range first {
+		p.Cards = append(p.Cards, newCard(v))
 	}
-	for i := range more {
-		p.More = append(p.More, newCard(&more[i]))
+	p.MoreLinks, p.Others = newVerdictRows("More links", moreLinks), newVerdictRows("Other pairs", others)
+	if caveated(d.Verdicts) {
+		p.Caveat = OthersCaveat
 	}
 	p.Groups = newGroups(d.Benefits)
 	p.Bars = newBars(d.Stages)
@@ -73,71 +58,6 @@ func window(m Measured) string {
 	return moment(m.From) + " to " + moment(m.Until) + "."
 }
 
-// glances counts verdicts by what may be shown of them.
-func glances(d Data) []glance {
-	n := map[State]int{}
-	for i := range d.Verdicts {
-		n[d.Verdicts[i].Shown()]++
-	}
-	out := make([]glance, 0, 5)
-	for _, s := range []State{Hurting, Unknown, Even, Helping} {
-		if s == Even && n[s] == 0 {
-			continue
-		}
-		out = append(out, glance{string(s), strconv.Itoa(n[s]), string(s)})
-	}
-	return append(out, glance{"plain", count(d.Coverage.Requests), noun(d.Coverage.Requests, "request") + " in the window"})
-}
-
-func newCard(v *Verdict) card {
-	s := symmetric(v.Own, v.Others, v.Net)
-	how := "measured by replay"
-	scope := "all links"
-	if v.Link != "" {
-		scope = "link " + v.Link
-	}
-	scope += v.rest()
-	c := card{
-		Kind: string(v.Shown()), Word: v.Word(),
-		Scope: scope + ": " + orUnlabelled(v.Path) + " against " + orUnlabelled(v.Alternative),
-		Say:   v.say(), Do: v.Do(), Ticks: s.ticks(axisWord),
-	}
-	if v.Own.Known() || v.Others.Known() || v.Net.Known() {
-		c.Effects = []effect{
-			newEffect(s, v.Own, "On these requests", how),
-			newEffect(s, v.Others, "On other requests", "by the model"),
-			newEffect(s, v.Net, "Net", "sum of both"),
-		}
-	}
-	for i := range c.Effects { // what is unknown is not drawn as if it were decided
-		if v.Shown() == Unknown {
-			c.Effects[i].Mark.Kind = "unknown"
-		}
-	}
-	return c
-}
-
-func newEffect(s scale, i *Interval, name, how string) effect {
-	e := effect{Name: name, How: how, Text: unknownWord, Bounds: "no estimate", Mark: markOf(s, i, name)}
-	if i.Known() {
-		e.Text, e.Bounds = signed(i.Value), bounds(i)
-		if !i.HasInterval() {
-			e.Bounds = "prediction, no interval"
-			if i.N > 0 {
-				e.Bounds += "; " + plural(i.N, "request")
-			}
-		}
-	}
-	return e
-}
-
-func orUnlabelled(s string) string {
-	if s == "" {
-		return "(not said)"
-	}
-	return s
-}
-
 // group is the benefit by one dimension.
 type group struct {
 	Name, Caption string
@@ -146,15 +66,15 @@ type group struct {
 }
 
 type benefitRow struct {
-	Name, Requests, Unknown, Hurt     string
+	Name, Requests, Hurt              string
 	Measured, MeasuredBounds, Replays string
 	Predicted, PredictedBounds        string
-	Unmeasured                        string
+	Missing                           []string // what the numbers do not cover
 	Mark, Model                       mark
 }
 
 var dimensions = []struct{ by, name, caption string }{
-	{"path", "By path", "By the path that was chosen, against its alternative: recomputing, or fetching where the request was recomputed"},
+	{"path", "By path", "By the path that was chosen, against its alternative: recomputing, or fetching where the request was recomputed. Resident: all of the prefix that anyone held was in this GPU already, so there was nothing to fetch and no alternative was weighed"},
 	{"tier", "By tier", "Fetched requests against recomputing, by the tier that the state came from"},
 	{"link", "By link", "Fetched requests against recomputing, by the link that was used"},
 	{"size", "By prefix size", "Fetched requests against recomputing, by the size of the prefix in tokens"},
@@ -186,8 +106,7 @@ func newGroups(rows []Benefit) (out []group) {
 func newBenefitRow(s scale, b *Benefit) benefitRow {
 	r := benefitRow{
 		Name: orUnlabelled(b.Name), Requests: count(b.Requests),
-		Unknown: share(b.Unknown, b.Requests), Hurt: share(b.Hurt, b.Requests),
-		Unmeasured: percent(b.Unmeasured), Measured: unknownWord, MeasuredBounds: b.Reason, Predicted: unknownWord,
+		Missing: missing(b), Measured: unknownWord, MeasuredBounds: b.Reason, Predicted: unknownWord,
 		Mark:  markOf(s, b.Measured, b.Name+", measured by replay"),
 		Model: markOf(s, b.Predicted, b.Name+", predicted"),
 	}
@@ -200,6 +119,26 @@ func newBenefitRow(s scale, b *Benefit) benefitRow {
 	}
 	if b.Predicted.Known() {
 		r.Predicted, r.PredictedBounds = signed(b.Predicted.Value), bounds(b.Predicted)+"; "+plural(b.Predicted.N, "prediction")
+		r.Hurt = share(b.Hurt, b.Requests-b.Unknown) + " of requests slower"
 	}
 	return r
+}
+
+// missing says what share of the requests the numbers say nothing of.
+func missing(b *Benefit) (out []string) {
+	if b.Measured == nil || !b.Unmeasured.Known() {
+		out = append(out, "not measured")
+	} else if b.Unmeasured.V > 0 {
+		out = append(out, percent(b.Unmeasured)+" not measured")
+	}
+	switch {
+	case b.Unknown >= b.Requests || !b.Predicted.Known():
+		out = append(out, "not predicted")
+	case b.Unknown > 0:
+		out = append(out, share(b.Unknown, b.Requests)+" not predicted")
+	}
+	if out == nil {
+		out = []string{"nothing"}
+	}
+	return out
 }

@@ -4,9 +4,11 @@ import "math"
 
 // truthView is estimates against the truth.
 type truthView struct {
-	Pairs    []pairView
-	Inside   string // in words, of the first method of each pair
-	AnyTruth bool
+	Pairs     []pairView // with an estimate and a truth
+	NotJudged []unjudged
+	Others    []otherRow
+	Inside    string // in words, of the first method of each pair
+	AnyTruth  bool
 }
 
 type pairView struct {
@@ -20,13 +22,28 @@ type methodRow struct {
 	Mark                                mark
 }
 
+// unjudged is a pair that has no estimate, or no truth.
+type unjudged struct{ Pair, Link, Truth, Why string }
+
+// otherRow is the predicted delay of other requests beside the true one.
+type otherRow struct{ Link, Truth, Predicted, Off, Requests string }
+
 func newTruth(all []Truth) (v truthView) {
-	inside, judged := int64(0), int64(0)
+	inside, judged, pairs := int64(0), int64(0), int64(0)
 	for i := range all {
 		t := &all[i]
+		if t.Others {
+			v.Others = append(v.Others, newOtherRow(t))
+			continue
+		}
+		pairs++
+		if !t.judgeable() {
+			v.NotJudged = append(v.NotJudged, newUnjudged(t))
+			continue
+		}
 		p := newPair(t)
 		v.Pairs = append(v.Pairs, p)
-		if len(p.Rows) > 0 && p.Rows[0].HitKind != "unknown" {
+		if p.Rows[0].HitKind != "unknown" {
 			judged++
 			if p.Rows[0].HitKind == "inside" {
 				inside++
@@ -34,9 +51,82 @@ func newTruth(all []Truth) (v truthView) {
 		}
 	}
 	v.AnyTruth = len(all) > 0
-	v.Inside = count(inside) + " of " + count(judged) + " intervals of the estimator that verdicts use hold the truth; " +
-		plural(int64(len(all))-judged, "pair") + " could not be judged, for want of an interval or a truth."
+	v.Inside = insideWords(inside, judged, pairs-judged)
 	return v
+}
+
+// insideWords says how often the interval held the truth.
+func insideWords(inside, judged, not int64) string {
+	s := count(inside) + " of " + plural(judged, "interval") + " of the estimator that verdicts use " + verb(inside, "holds", "hold") + " the truth."
+	if judged == 0 {
+		s = "No estimate could be held against the truth."
+	}
+	if not > 0 {
+		s += " " + plural(not, "pair") + " could not be judged, for want of an interval or a truth."
+	}
+	return s
+}
+
+func verb(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// judgeable says that some method's estimate can be held against a truth.
+func (t *Truth) judgeable() bool {
+	if !t.Truth.Known() {
+		return false
+	}
+	for _, m := range t.Methods {
+		if m.Estimate.Known() {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Truth) pair() string {
+	return orUnlabelled(t.Path) + " against " + orUnlabelled(t.Alternative)
+}
+
+func (t *Truth) words() string {
+	if !t.Truth.Known() {
+		return unknownWord
+	}
+	return signed(t.Truth.V) + ", the mean of " + plural(t.Requests, "request")
+}
+
+func newUnjudged(t *Truth) unjudged {
+	u := unjudged{Pair: t.pair(), Link: t.Link, Truth: t.words(), Why: "no estimate"}
+	if u.Link == "" {
+		u.Link = "all"
+	}
+	if !t.Truth.Known() {
+		u.Why = "the truth is not known"
+	}
+	for _, m := range t.Methods {
+		if !m.Estimate.Known() && m.Reason != "" {
+			u.Why = m.Reason
+			break
+		}
+	}
+	return u
+}
+
+func newOtherRow(t *Truth) otherRow {
+	r := otherRow{Link: orUnlabelled(t.Link), Truth: unknownWord, Predicted: unknownWord, Off: "not judged", Requests: count(t.Requests)}
+	if t.Truth.Known() {
+		r.Truth = signed(t.Truth.V)
+	}
+	if len(t.Methods) > 0 && t.Methods[0].Estimate.Known() {
+		r.Predicted = signed(t.Methods[0].Estimate.Value)
+		if t.Truth.Known() {
+			r.Off = seconds(math.Abs(t.Methods[0].Estimate.Value - t.Truth.V))
+		}
+	}
+	return r
 }
 
 func newPair(t *Truth) pairView {
@@ -47,13 +137,10 @@ func newPair(t *Truth) pairView {
 	if t.Truth.Known() {
 		all = append(all, &Interval{Value: t.Truth.V})
 	}
-	s := symmetric(all...)
-	p := pairView{Name: orUnlabelled(t.Path) + " against " + orUnlabelled(t.Alternative), Truth: unknownWord, Ticks: s.ticks(axisWord)}
+	s := fitted(all...)
+	p := pairView{Name: t.pair(), Truth: t.words(), Ticks: s.ticks(axisWord)}
 	if t.Link != "" {
 		p.Name += ", link " + t.Link
-	}
-	if t.Truth.Known() {
-		p.Truth = signed(t.Truth.V) + ", the mean of " + plural(t.Requests, "request")
 	}
 	for _, m := range t.Methods {
 		p.Rows = append(p.Rows, newMethodRow(s, m, t.Truth))
@@ -62,7 +149,7 @@ func newPair(t *Truth) pairView {
 }
 
 func newMethodRow(s scale, m Method, truth Number) methodRow {
-	r := methodRow{Name: m.Name, Text: unknownWord, Bounds: m.Reason, N: "none", Hit: "not judged", HitKind: "unknown", Mark: markOf(s, m.Estimate, m.Name)}
+	r := methodRow{Name: m.Name, Text: unknownWord, Bounds: m.Reason, N: "0", Hit: "not judged", HitKind: "unknown", Mark: markOf(s, m.Estimate, m.Name)}
 	if truth.Known() {
 		r.Mark.Truth = pct(s.at(truth.V))
 	}
@@ -83,71 +170,4 @@ func newMethodRow(s scale, m Method, truth Number) methodRow {
 		}
 	}
 	return r
-}
-
-// armsView is policies compared.
-type armsView struct {
-	Rows  []armRow
-	Ticks []tick
-	AA    []string // what the A/A arms say, in words
-}
-
-type armRow struct {
-	Name, Note, Requests, Mean, P50, P95, P99, Gain, Bounds, N string
-	Mark                                                       mark
-	Plot                                                       bool
-}
-
-func newArms(all []Arm) (v armsView) {
-	var gains []*Interval
-	for i := range all {
-		gains = append(gains, all[i].Gain)
-	}
-	s := symmetric(gains...)
-	v.Ticks = s.ticks(axisWord)
-	for i := range all {
-		a := &all[i]
-		v.Rows = append(v.Rows, newArmRow(s, a))
-		if a.AA {
-			v.AA = append(v.AA, sayAA(a))
-		}
-	}
-	return v
-}
-
-func armName(a *Arm) string {
-	if a.Link == "" {
-		return orUnlabelled(a.Policy)
-	}
-	return orUnlabelled(a.Policy) + ", link " + a.Link
-}
-
-func newArmRow(s scale, a *Arm) armRow {
-	r := armRow{Name: armName(a), Requests: count(a.Requests), Mean: number(a.Mean), P50: number(a.P50), P95: number(a.P95), P99: number(a.P99), N: "no pairs"}
-	switch {
-	case a.AA:
-		r.Note = "A/A: the default with another seed"
-	case a.Default:
-		r.Note, r.Gain, r.Bounds = "the default", "–", "the others are compared with it"
-		return r
-	}
-	r.Gain, r.Bounds, r.Plot, r.Mark = unknownWord, a.Reason, true, markOf(s, a.Gain, a.Policy)
-	if r.Bounds == "" {
-		r.Bounds = "no paired requests"
-	}
-	if a.Gain.Known() {
-		r.Gain, r.Bounds, r.N = signed(a.Gain.Value), bounds(a.Gain), plural(a.Gain.N, "pair")
-	}
-	return r
-}
-
-// sayAA says what the A/A arm shows: two runs of one policy must not differ.
-func sayAA(a *Arm) string {
-	switch {
-	case !a.Gain.HasInterval():
-		return "The A/A arm has no interval, so nothing shows that this comparison finds no difference where there is none."
-	case a.Gain.Low <= 0 && a.Gain.High >= 0:
-		return "The A/A arm ran the default policy again with another seed: its interval (" + span(a.Gain.Low, a.Gain.High) + ") covers no difference, as it must."
-	}
-	return "The A/A arm ran the default policy again with another seed, and its interval (" + span(a.Gain.Low, a.Gain.High) + ") does NOT cover no difference: this comparison finds differences where there are none. Do not trust it."
 }

@@ -98,7 +98,7 @@ func newBar(s scale, r *Stages) bar {
 		text := seconds(v)
 		b.Texts = append(b.Texts, text)
 		b.Desc += stageNames[i].Name + " " + text + ", "
-		if !finite(v) || v == 0 {
+		if !finite(v) || undust(v) == 0 {
 			continue
 		}
 		from, to := up, up+v
@@ -121,6 +121,7 @@ func newBar(s scale, r *Stages) bar {
 // worstView is the table of worst decisions, and the first of them drawn.
 type worstView struct {
 	Rows  []worstRow
+	Total int64
 	First *waterfall
 }
 
@@ -135,11 +136,17 @@ type waterfall struct {
 }
 
 func newWorst(all []Decision) (w worstView) {
+	w.Total = int64(len(all))
+	var times []Number
+	for i := range all {
+		times = append(times, all[i].Observed, all[i].Predicted, all[i].Regret)
+	}
+	word := oneUnit(times...)
 	for i := range all {
 		d := &all[i]
 		w.Rows = append(w.Rows, worstRow{
 			Trace: d.Trace, At: moment(d.At), Path: orUnlabelled(d.Path) + " → " + orUnlabelled(d.Alternative),
-			Link: d.Link, Observed: number(d.Observed), Predicted: number(d.Predicted), Regret: number(d.Regret),
+			Link: d.Link, Observed: word(d.Observed), Predicted: word(d.Predicted), Regret: word(d.Regret),
 		})
 	}
 	if len(all) > 0 && (all[0].Taken.TTFT.Known() || all[0].NotTaken.TTFT.Known()) {
@@ -158,7 +165,7 @@ func (t *Timeline) stages(name string) Stages {
 	}
 	s := Stages{Path: name, GPUQueue: or0(t.GPUQueue), ExposedStall: or0(t.ExposedStall), Restore: or0(t.Restore), Prefill: or0(t.Prefill), TTFT: or0(t.TTFT)}
 	s.Remainder = s.TTFT - s.GPUQueue - s.ExposedStall - s.Restore - s.Prefill
-	if math.Abs(s.Remainder) < 1e-9 {
+	if math.Abs(s.Remainder) < dust {
 		s.Remainder = 0
 	}
 	return s

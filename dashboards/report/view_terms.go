@@ -3,11 +3,12 @@ package report
 // termView is one fitted law.
 type termView struct {
 	Name, Form, N, Error, Floor, Box string
+	Unused                           string // coefficients that the form has no use for
 	Values                           []valueRow
 	Residuals                        residualPlot
 }
 
-type valueRow struct{ Name, Value, Unit string }
+type valueRow struct{ Name, Value string }
 
 type residualPlot struct {
 	Drawn                     bool
@@ -21,28 +22,45 @@ func newTerms(all []Term) (out []termView) {
 	for i := range all {
 		t := &all[i]
 		v := termView{Name: t.Law + " of " + orUnlabelled(t.Of), Form: orUnlabelled(t.Form), N: plural(t.N, "point"),
-			Error: percent(t.Error), Floor: percent(t.Floor), Box: validity(t), Residuals: newResiduals(t.Residuals)}
+			Error: of(percent(t.Error), t.ErrorOf), Floor: percent(t.Floor), Box: validity(t), Residuals: newResiduals(t.Residuals)}
+		if t.Floor.Known() {
+			v.Floor = of(v.Floor, t.ErrorOf)
+		}
 		for _, x := range t.Values {
-			v.Values = append(v.Values, newValueRow(x))
+			switch {
+			case x.Value.Known() && x.Value.V == 0 && !x.StandardError.Known():
+				v.Unused = listed(v.Unused, x.Name)
+			default:
+				v.Values = append(v.Values, newValueRow(x))
+			}
 		}
 		out = append(out, v)
 	}
 	return out
 }
 
+func of(s, what string) string {
+	if what == "" || s == unknownWord {
+		return s
+	}
+	return s + " " + what
+}
+
+// listed adds an item to a list in words.
+func listed(list, item string) string {
+	if list == "" {
+		return item
+	}
+	return list + ", " + item
+}
+
 func newValueRow(x Value) valueRow {
-	r := valueRow{Name: x.Name, Unit: x.Unit, Value: unknownWord}
-	if !x.Value.Known() {
-		return r
-	}
-	r.Value = coefficient(x.Value.V, x.Unit)
-	if x.StandardError.Known() {
-		r.Value += " ± " + coefficient(x.StandardError.V, x.Unit)
-	} else {
-		r.Value += ", not fitted"
-	}
-	if x.Unit == "bytes/s" {
-		r.Unit = ""
+	r := valueRow{Name: x.Name, Value: unknownWord}
+	if x.Value.Known() {
+		r.Value = coefficient(x.Value.V, x.StandardError, x.Unit)
+		if !x.StandardError.Known() {
+			r.Value += ", not fitted"
+		}
 	}
 	return r
 }
@@ -50,30 +68,25 @@ func newValueRow(x Value) valueRow {
 // validity says what the fit saw; beyond it the coefficient is not used.
 func validity(t *Term) string {
 	s := ""
-	add := func(text string) {
-		if s != "" {
-			s += ", "
-		}
-		s += text
-	}
+	add := func(text string) { s = listed(s, text) }
 	if t.MaxTokens.Known() && t.MaxTokens.V > 0 {
 		add(trim(t.MaxTokens.V) + " tokens")
 	}
 	if t.MaxBytes.Known() && t.MaxBytes.V > 0 {
 		add(bytesOf(t.MaxBytes))
 	}
-	if t.MaxConcurrent.Known() && t.MaxConcurrent.V > 0 {
+	if t.Law == "transfer" && t.MaxConcurrent.Known() && t.MaxConcurrent.V > 0 {
 		add(trim(t.MaxConcurrent.V) + " at once")
 	}
 	if s == "" {
-		return unknownWord
+		return "" // the law has no such bound
 	}
 	return "up to " + s
 }
 
 func newResiduals(q [5]Number) (p residualPlot) {
 	names := [5]string{"5 %", "25 %", "50 %", "75 %", "95 %"}
-	var s scale
+	s := scale{-5 * dust, 5 * dust}
 	for i, n := range q {
 		if !n.Known() {
 			return residualPlot{Text: "unknown"}
@@ -92,17 +105,4 @@ func newResiduals(q [5]Number) (p residualPlot) {
 	p.Low, p.Left, p.Mid, p.Up = pct(at(0)), pct(at(1)), pct(at(2)), pct(at(4))
 	p.Width = pct(max(0, at(3)-at(1)))
 	return p
-}
-
-type contestView struct{ Slice, N, Champion, Challenger, Result string }
-
-func newContests(all []Contest) (out []contestView) {
-	for _, c := range all {
-		v := contestView{c.Slice, count(c.N), percent(c.Champion), percent(c.Challenger), "not better"}
-		if c.Passed {
-			v.Result = "better or equal"
-		}
-		out = append(out, v)
-	}
-	return out
 }

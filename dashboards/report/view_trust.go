@@ -5,6 +5,9 @@ import "strconv"
 // trustView is coverage in words.
 type trustView struct {
 	Facts   []fact
+	Dead    string // what is known of dead letters, where there are none to list
+	Pareto  bool   // some Pareto k is known
+	Even    bool   // every leg that was drawn was run
 	Legs    []legRow
 	Support []supportRow
 }
@@ -26,10 +29,17 @@ func newTrust(c Coverage) (v trustView) {
 		{"Acknowledged and lost", amount(c.Lost)},
 		{"Stored twice", amount(c.Doubled)},
 	}
+	v.Dead = "Nobody counted dead letters for this report: see the topic kvreuse.dead."
+	if c.Dead.Known() {
+		v.Dead = plural(int64(c.Dead.V), "dead letter") + "."
+	}
+	v.Even = len(c.Legs) > 0
 	for _, l := range c.Legs {
+		v.Even = v.Even && l.Intended.Known() && float64(l.Executed) == l.Intended.V
 		v.Legs = append(v.Legs, legRow{orUnlabelled(l.Size), orUnlabelled(l.Leg), amount(l.Intended), count(l.Executed), share(l.Executed, int64(l.Intended.V)), legWidth(l)})
 	}
 	for _, s := range c.Support {
+		v.Pareto = v.Pareto || s.ParetoK.Known()
 		v.Support = append(v.Support, supportRow{s.Of, count(s.Replays), optional(s.ESS), percent(s.LargestWeight), optional(s.ParetoK), judge(s)})
 	}
 	return v
@@ -46,6 +56,12 @@ func legWidth(l Legs) string {
 // not (Vehtari et al., Pareto smoothed importance sampling, 2024).
 func judge(s Support) string {
 	switch {
+	case s.Replays == 0:
+		return "none"
+	case s.Replays < 20 || s.ESS.Known() && s.ESS.V < 20:
+		return "too few"
+	case !s.ParetoK.Known() && s.LargestWeight.Known() && s.LargestWeight.V <= 0.1:
+		return "even" // and so without a tail to judge
 	case !s.ParetoK.Known():
 		return "not judged"
 	case s.ParetoK.V >= 0.7:

@@ -12,7 +12,7 @@ import (
 func TestSeconds(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0 ms", 0.412: "412 ms", 0.0042: "4.2 ms", 0.00042: "0.42 ms", 0.00004249: "0.042 ms", 9.87: "9,870 ms", -0.003: "−3 ms",
-		10: "10 s", 12.44: "12.4 s", 1234: "1,234 s", 4.1e12: "4.1×10¹² s", 1e-9: "1×10⁻⁶ ms", math.Inf(1): "unknown", math.NaN(): "unknown",
+		10: "10 s", 12.44: "12.4 s", 1234: "1,234 s", 4.1e12: "4.1×10¹² s", 1e-9: "0 ms", -9e-7: "0 ms", -1.2e-6: "−0.0012 ms", math.Inf(1): "unknown", math.NaN(): "unknown",
 	} {
 		require.Equal(t, want, breakable(seconds(v)))
 	}
@@ -28,6 +28,7 @@ func TestSpan(t *testing.T) {
 		{-0.02, 0.045, "20 ms slower to 45 ms faster"},
 		{0, 0.1, "no difference to 100 ms faster"},
 		{9, 32, "9 to 32 s faster"},
+		{-3e-16, 2e-9, "no difference"},
 		{-14, 0.5, "14 s slower to 500 ms faster"},
 	} {
 		require.Equal(t, c.want, breakable(span(c.low, c.high)))
@@ -87,7 +88,7 @@ func TestShown(t *testing.T) {
 func TestSay(t *testing.T) {
 	v := sampleVerdicts()[0]
 	require.Equal(t, "On link busy, fetching made requests 412 ms slower than recomputing would have been (95 % interval 350 to 470 ms slower; 214 replays of 5,012 fetched requests). "+
-		"Each also cost other requests 30 ms of delay (a model's prediction, no interval); net, 442 ms slower.", v.Say())
+		"Each also cost other requests 30 ms of delay (predicted); net, 442 ms slower.", v.Say())
 	v = Verdict{Path: "resident", Alternative: "recompute", Requests: 1, Replays: 1, Reason: "too few."}
 	require.Equal(t, "Over all links, it is unknown whether using what was resident helps against recomputing: too few (1 replay of 1 resident request).", v.Say())
 }
@@ -151,11 +152,73 @@ func TestUnknownSideQuestionsAreFolded(t *testing.T) {
 	d := many()
 	text := render(t, d)
 	require.Contains(t, text, "8 more comparisons are unknown")
-	require.Equal(t, 12, strings.Count(text, `<article class="card`), "folded is not left out")
+	require.Equal(t, 12, strings.Count(text, `<article class="card`)+strings.Count(text, `<tr role="row" class="verdict"`), "folded is not left out")
 	require.Contains(t, Text(d), "8 more comparisons are unknown")
 	headline := Data{Verdicts: make([]Verdict, 5)}
 	for i := range headline.Verdicts {
 		headline.Verdicts[i] = Verdict{Path: "fetch", Alternative: "recompute"}
 	}
 	require.NotContains(t, render(t, headline), "more comparisons", "the headline is never folded")
+	require.Equal(t, 5, strings.Count(render(t, headline), `<article class="card`))
+}
+
+// TestManyLinks holds that a fleet of a hundred links has a page that can be read.
+func TestManyLinks(t *testing.T) {
+	d := fleet()
+	text := render(t, d)
+	require.Equal(t, maxHeadlines, strings.Count(text, `<article class="card`))
+	require.Equal(t, 100, strings.Count(text, `<article class="card`)+strings.Count(text, `<tr role="row" class="verdict"`))
+	require.Contains(t, text, "More links")
+	require.Less(t, strings.Count(Text(d), "\n"), 140)
+}
+
+func TestCoefficient(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		e    Number
+		unit string
+		want string
+	}{
+		{1.88e-5, Num(2.27e-8), "s a token", "18.8 ± 0.023 µs a token"},
+		{1.51e-10, Num(1.52e-12), "s a token²", "151 ± 1.5 ps a token²"},
+		{0.0435, Number{}, "s a prefill", "43.5 ms a prefill"},
+		{5e10, Num(37.7), "bytes/s", "50 GB/s ± 37.7 B/s"},
+		{1.07, Num(0.000656), "s a second reported", "1.07 ± 0.00066 s a second reported"},
+		{0, Num(0.1), "s", "0 ± 0.1 s"},
+		{-0.002, Number{}, "", "−0.002"},
+	} {
+		require.Equal(t, c.want, breakable(coefficient(c.v, c.e, c.unit)))
+	}
+}
+
+func TestFittedScale(t *testing.T) {
+	s := fitted(ci(0.43, 0.1, 0.76, 9), ci(0.64, 0.29, 0.99, 9))
+	require.InDelta(t, 0.99, s.max/1.06, 1e-9, "it holds all of them")
+	require.Less(t, -s.min, 0.1, "and nothing on the side where none is")
+	require.True(t, markOf(fitted(ci(0, -1, 1, 9), ci(0, -1, 1, 9), ci(0, -1e6, 1, 9)), ci(0, -1e6, 1, 9), "x").CutLow, "one that is far wider is cut")
+	require.Equal(t, scale{}, fitted(nil, nil))
+}
+
+func TestTimesOfATableHaveOneUnit(t *testing.T) {
+	word := oneUnit(Num(12.1), Num(0.889), Number{})
+	require.Equal(t, "0.89 s", breakable(word(Num(0.889))))
+	require.Equal(t, "unknown", word(Number{}))
+	require.Equal(t, "889 ms", breakable(oneUnit(Num(0.889))(Num(0.889))))
+}
+
+func TestContestsSayTheGatesWord(t *testing.T) {
+	v := newContests([]Contest{{Slice: "a", Outcome: "within", Passed: true}, {Slice: "b", Outcome: "minor", Passed: true}, {Slice: "c", Outcome: "worse"}, {Slice: "d", Outcome: "of a later version"}, {Slice: "e"}})
+	require.False(t, v.Champion)
+	require.Len(t, v.Minor, 1)
+	words := []string{}
+	for _, r := range v.Rows {
+		words = append(words, r.Result)
+	}
+	require.Equal(t, []string{"within the bound", "maybe worse", "of a later version", "did not pass"}, words)
+	require.True(t, newContests(sampleCalibration().Challenges).Champion)
+}
+
+func TestMissingIsSaid(t *testing.T) {
+	require.Equal(t, []string{"not measured", "not predicted"}, missing(&Benefit{Requests: 9, Unknown: 9, Unmeasured: Num(0)}))
+	require.Equal(t, []string{"nothing"}, missing(&Benefit{Requests: 9, Measured: ci(1, 0, 2, 3), Predicted: prediction(1), Unmeasured: Num(0)}))
 }

@@ -19,16 +19,17 @@ import (
 // that their differences are the policies'; none has the noise that was fitted.
 type arm struct {
 	name   string // policy as written on the spans
+	note   string // for people
 	decide string
 	aa     bool // the default once more, on other noise
 }
 
 var arms = []arm{
-	{name: "default", decide: PolicyFetchAll},
-	{name: "default-again", decide: PolicyFetchAll, aa: true},
-	{name: "never-fetch", decide: PolicyNever},
-	{name: "seed-rule", decide: PolicySeedRule},
-	{name: "fitted", decide: PolicyFitted},
+	{name: "default", note: "the default: fetches every valid prefix", decide: PolicyFetchAll},
+	{name: "default-again", note: "the same on other noise (A/A)", decide: PolicyFetchAll, aa: true},
+	{name: "never-fetch", note: "recomputes what is not in this GPU", decide: PolicyNever},
+	{name: "seed-rule", note: "fetches unless that loses for this request alone", decide: PolicySeedRule},
+	{name: "fitted", note: "by the published coefficients and link prices", decide: PolicyFitted},
 }
 
 // Seeds of the arms' noise, after the demo's own.

@@ -159,7 +159,7 @@ func (d *demo) externalTruths() []report.Truth {
 			continue
 		}
 		out = append(out, report.Truth{
-			Path: "fetch", Alternative: "recompute, on other requests", Link: m.link,
+			Path: "fetch", Alternative: "recompute", Link: m.link, Others: true,
 			Truth: report.Num(truth / float64(n)), Requests: int64(n),
 			Methods: []report.Method{{Name: "as predicted at the decision", Estimate: &report.Interval{Value: predicted / float64(n), N: int64(n)}}},
 		})
@@ -232,7 +232,7 @@ func (d *demo) armRows() []report.Arm {
 	for i := range d.arms {
 		r := &d.arms[i]
 		row := report.Arm{
-			Policy: r.name, Link: r.link, Default: r.decide == PolicyFetchAll && !r.aa, AA: r.aa, Requests: int64(r.summary.Requests),
+			Policy: r.name, Note: r.note, Link: r.link, Default: r.decide == PolicyFetchAll && !r.aa, AA: r.aa, Requests: int64(r.summary.Requests),
 			Mean: report.Num(r.summary.Mean), P50: report.Num(r.summary.P50), P95: report.Num(r.summary.P95), P99: report.Num(r.summary.P99),
 		}
 		if !row.Default {
@@ -261,7 +261,7 @@ func (d *demo) addCalibration(c *report.Calibration) {
 	for _, s := range d.fitted.Gate.Slices {
 		c.Challenges = append(c.Challenges, report.Contest{
 			Slice: s.Slice.String(), N: int64(s.N), Champion: numberOf(s.ChampionError), Challenger: numberOf(s.ChallengerError),
-			Passed: s.Outcome.Passed(),
+			Passed: s.Outcome.Passed(), Outcome: string(s.Outcome),
 		})
 	}
 }

@@ -57,7 +57,7 @@ type bin struct {
 func (ix *index) deltaFor(set []*request, b schema.Path) delta {
 	bins, n := ix.bins(b, 0)
 	if n < ix.opt.MinControls {
-		return delta{n: n, why: fmt.Sprintf("%d control legs of requests that chose %s, %d needed: let some requests choose %s, or raise its control rate", n, b, ix.opt.MinControls, b)}
+		return delta{n: n, why: fmt.Sprintf("%s of requests that chose %s, %d needed: let some requests choose %s, or raise its control rate", counted(n, "control leg"), b, ix.opt.MinControls, b)}
 	}
 	if share(set, bins, 0, minPlace) >= ix.opt.MinSupport {
 		return combine(bins, minPlace)

@@ -142,11 +142,19 @@ func (ix *index) tooLittle(p *Pair, s *population) string {
 	case out > ix.opt.MaxUnknown:
 		return fmt.Sprintf("%d of %d requests have no observed TTFT", p.Unknown, feasible)
 	case p.Legs < ix.opt.MinLegs:
-		return fmt.Sprintf("%d legs, %d needed: wait, or raise the rate", p.Legs, ix.opt.MinLegs)
+		return fmt.Sprintf("%s, %d needed: wait, or raise the rate", counted(p.Legs, "leg"), ix.opt.MinLegs)
 	case p.ESS < ix.opt.MinESS:
 		return fmt.Sprintf("the legs are worth %.1f equal ones, %.0f needed: their probabilities differ too much", p.ESS, ix.opt.MinESS)
 	}
 	return ""
+}
+
+// counted is a number with its noun: "1 leg", "4 legs".
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // leftOut is the share of the pair's requests that is unknown, or that of their
