@@ -100,7 +100,7 @@ func Busy(seed uint64, ladder []Point) Config {
 }
 
 // Calm is the same system at the requests' own pace: 2 workers on a link of the
-// same capacity, loaded to about 0.04.
+// same capacity, loaded to about 0.03.
 func Calm(seed uint64, ladder []Point) Config {
 	c := Busy(seed, ladder)
 	c.Link.Name = "calm"

@@ -13,8 +13,9 @@ import (
 
 // Scope is which decisions are judged together; an empty field means all. A
 // decision's tier and link are those of its choice and, where the choice moves
-// nothing, of the alternative that it was weighed against: so a recompute that
-// could have been a fetch over a link belongs to that link.
+// nothing, of the alternative that it was weighed against; the link is else that of
+// the first candidate that has one: so a recompute that could have been a fetch
+// over a link belongs to that link.
 type Scope struct {
 	Policy  string
 	Model   string
