@@ -16,6 +16,8 @@ const lastFlush = 5 * time.Second
 
 // Server holds the newest document and answers for it. Make one with New.
 type Server struct {
+	polling sync.Mutex // one Poll at a time: Run's and a caller's take turns
+
 	cfg      Config
 	metrics  *metrics
 	statuses statuses
@@ -73,8 +75,11 @@ func (s *Server) now() (held *publish.Published, changed <-chan struct{}) {
 
 // Poll takes up the newest document of the store: once it has returned nil, that is
 // what GET gives. It also writes the statuses that came in. A document that does
-// not verify, or a store that went back, is an error, and what was held is kept.
+// not verify, or a store that went back, is an error, and what was held is kept. It may be called
+// at any time, beside Run too.
 func (s *Server) Poll(ctx context.Context) error {
+	s.polling.Lock()
+	defer s.polling.Unlock()
 	err := s.statuses.sync(ctx, s.cfg.Now())
 	s.metrics.failed("status", err)
 	polled := s.poll(ctx)

@@ -191,3 +191,30 @@ func TestTheClientFollows(t *testing.T) {
 		assert.True(t, slices.IndexFunc(kept.rows, func(s schema.AppliedStatus) bool { return !s.Applied || s.Instance != "router-1" }) < 0)
 	})
 }
+
+// heldStatuses keeps a writer until it is let go.
+type heldStatuses struct{ entered, leave chan struct{} }
+
+func (s heldStatuses) Put(context.Context, []schema.AppliedStatus) error {
+	s.entered <- struct{}{}
+	<-s.leave
+	return nil
+}
+
+func (heldStatuses) Last(context.Context, time.Time) ([]schema.AppliedStatus, error) {
+	return nil, nil
+}
+
+// Two polls at once once wrote a status twice and cut the list of them short.
+func TestPollsTakeTurns(t *testing.T) {
+	statuses := heldStatuses{entered: make(chan struct{}), leave: make(chan struct{})}
+	w := newWorld(t, func(c *Config) { c.Status = statuses })
+	require.NoError(t, w.server.statuses.add(schema.AppliedStatus{Instance: "a", Revision: 1, AtNanos: 1}))
+	done := make(chan error)
+	go func() { done <- w.server.Poll(t.Context()) }()
+	<-statuses.entered
+	require.False(t, w.server.polling.TryLock(), "another poll could begin while one writes")
+	close(statuses.leave)
+	require.ErrorIs(t, <-done, publish.ErrNotFound)
+	require.True(t, w.server.polling.TryLock())
+}
