@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 )
@@ -127,6 +129,19 @@ func seconds(v float64) string {
 	v = undust(v)
 	unit, factor := unitOf(v)
 	return minus(trim(v*factor)) + nb + unit
+}
+
+// sentence starts s with a capital and ends it with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	first, size := utf8.DecodeRuneInString(s)
+	s = string(unicode.ToUpper(first)) + s[size:]
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
 }
 
 // oneUnit writes optional durations in one unit, that of the largest of all: a

@@ -12,9 +12,10 @@ import (
 var files embed.FS
 
 var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{
-	"count":  count,
-	"moment": moment,
-	"stage":  func(i int) string { return stageNames[i].Name },
+	"count":    count,
+	"moment":   moment,
+	"sentence": sentence,
+	"stage":    func(i int) string { return stageNames[i].Name },
 }).ParseFS(files, "templates/*.tmpl", "templates/style.css"))
 
 // Render writes d as one HTML file that asks nothing of any server. It writes

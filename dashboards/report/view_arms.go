@@ -60,7 +60,7 @@ func armsUnit(arms []*Arm) func(Number) string {
 }
 
 func newArmRow(s scale, a *Arm, word func(Number) string) armRow {
-	r := armRow{Name: orUnlabelled(a.Policy), Note: a.Note, Requests: count(a.Requests), Mean: word(a.Mean), P50: word(a.P50), P95: word(a.P95), P99: word(a.P99), N: "no pairs"}
+	r := armRow{Name: orUnlabelled(a.Policy), Note: a.Note, Requests: plural(a.Requests, "request"), Mean: word(a.Mean), P50: word(a.P50), P95: word(a.P95), P99: word(a.P99), N: "no pairs"}
 	switch {
 	case a.AA && r.Note == "":
 		r.Note = "A/A: the default with another seed"

@@ -121,7 +121,7 @@ func newBar(s scale, r *Stages) bar {
 // worstView is the table of worst decisions, and the first of them drawn.
 type worstView struct {
 	Rows  []worstRow
-	Total int64
+	More  []worstRow // beyond maxWorst
 	First *waterfall
 }
 
@@ -135,8 +135,10 @@ type waterfall struct {
 	Ticks         []tick
 }
 
+// maxWorst is how many decisions are shown at once.
+const maxWorst = 10
+
 func newWorst(all []Decision) (w worstView) {
-	w.Total = int64(len(all))
 	var times []Number
 	for i := range all {
 		times = append(times, all[i].Observed, all[i].Predicted, all[i].Regret)
@@ -148,6 +150,9 @@ func newWorst(all []Decision) (w worstView) {
 			Trace: d.Trace, At: moment(d.At), Path: orUnlabelled(d.Path) + " → " + orUnlabelled(d.Alternative),
 			Link: d.Link, Observed: word(d.Observed), Predicted: word(d.Predicted), Regret: word(d.Regret),
 		})
+	}
+	if len(w.Rows) > maxWorst {
+		w.Rows, w.More = w.Rows[:maxWorst], w.Rows[maxWorst:]
 	}
 	if len(all) > 0 && (all[0].Taken.TTFT.Known() || all[0].NotTaken.TTFT.Known()) {
 		w.First = newWaterfall(&all[0])

@@ -85,7 +85,7 @@ func validity(t *Term) string {
 }
 
 func newResiduals(q [5]Number) (p residualPlot) {
-	names := [5]string{"5 %", "25 %", "50 %", "75 %", "95 %"}
+	names := [5]string{"5" + nb + "%", "25" + nb + "%", "50" + nb + "%", "75" + nb + "%", "95" + nb + "%"}
 	s := scale{-5 * dust, 5 * dust}
 	for i, n := range q {
 		if !n.Known() {
@@ -95,7 +95,7 @@ func newResiduals(q [5]Number) (p residualPlot) {
 		if i > 0 {
 			p.Text += ", "
 		}
-		p.Text += names[i] + ": " + seconds(n.V)
+		p.Text += names[i] + ":" + nb + seconds(n.V)
 	}
 	if pad := 0.05 * (s.max - s.min); finite(pad) {
 		s.min, s.max = s.min-pad, s.max+pad

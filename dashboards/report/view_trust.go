@@ -31,7 +31,7 @@ func newTrust(c Coverage) (v trustView) {
 	}
 	v.Dead = "Nobody counted dead letters for this report: see the topic kvreuse.dead."
 	if c.Dead.Known() {
-		v.Dead = plural(int64(c.Dead.V), "dead letter") + "."
+		v.Dead = plural(int64(c.Dead.V), "dead letter") + " in the topic kvreuse.dead."
 	}
 	v.Even = len(c.Legs) > 0
 	for _, l := range c.Legs {
@@ -40,7 +40,11 @@ func newTrust(c Coverage) (v trustView) {
 	}
 	for _, s := range c.Support {
 		v.Pareto = v.Pareto || s.ParetoK.Known()
-		v.Support = append(v.Support, supportRow{s.Of, count(s.Replays), optional(s.ESS), percent(s.LargestWeight), optional(s.ParetoK), judge(s)})
+		row := supportRow{s.Of, count(s.Replays), optional(s.ESS), percent(s.LargestWeight), optional(s.ParetoK), judge(s)}
+		if s.Replays == 0 { // there are no weights
+			row.ESS, row.Largest = "–", "–"
+		}
+		v.Support = append(v.Support, row)
 	}
 	return v
 }

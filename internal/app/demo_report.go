@@ -199,34 +199,6 @@ func (d *demo) writeTruth(truths map[pairKey]*truthSum) error {
 	return writeFileAtomic(d.dir.Join("truth.json"), append(raw, '\n'), 0o644)
 }
 
-// legs is how many replays were meant to run and did, by size and kind.
-func (d *demo) legs() []report.Legs {
-	type cell struct {
-		size int
-		leg  schema.Leg
-	}
-	sum := map[cell]*report.Legs{}
-	for _, v := range d.verdicts {
-		for _, l := range v.Legs {
-			c := cell{l.Size, l.Leg}
-			if sum[c] == nil {
-				sum[c] = &report.Legs{Size: schema.SizeBucketName(l.Size), Leg: l.Leg.String(), Intended: report.Num(0)}
-			}
-			sum[c].Intended.V += l.Intended
-			sum[c].Executed += int64(l.Executed)
-		}
-	}
-	var out []report.Legs
-	for size := -1; size <= len(schema.SizeBuckets); size++ {
-		for _, leg := range []schema.Leg{schema.LegRejected, schema.LegControl} {
-			if l := sum[cell{size, leg}]; l != nil {
-				out = append(out, *l)
-			}
-		}
-	}
-	return out
-}
-
 func (d *demo) armRows() []report.Arm {
 	var out []report.Arm
 	for i := range d.arms {
@@ -272,31 +244,6 @@ func numberOf(v float64) report.Number {
 		return report.Number{}
 	}
 	return report.Num(v)
-}
-
-const storedSQL = `SELECT count(), uniqExact(request_id) FROM requests FINAL
-WHERE minute >= {from:DateTime('UTC')} AND minute < {until:DateTime('UTC')} AND policy = {policy:String}`
-
-// addCoverage holds what was accepted against what the tables have.
-func (d *demo) addCoverage(ctx context.Context, c *report.Coverage) error {
-	from, until := d.window()
-	var rows, distinct uint64
-	err := d.backend.Conn.QueryRow(ctx, storedSQL,
-		named("from", from.Truncate(time.Minute)), named("until", until.Add(time.Minute).Truncate(time.Minute)), named("policy", PolicyFetchAll)).Scan(&rows, &distinct)
-	if err != nil {
-		return fmt.Errorf("count the stored requests: %w", err)
-	}
-	accepted := 0
-	for _, m := range d.mains {
-		accepted += len(m.traffic.outcomes)
-		for why, n := range m.replays.Dropped {
-			c.Refusals = append(c.Refusals, report.Count{Reason: "replay on the " + m.scenario + " link: " + why, N: n})
-		}
-	}
-	c.Accepted = report.Num(float64(accepted))
-	c.Lost = report.Num(float64(accepted) - float64(distinct))
-	c.Doubled = report.Num(float64(rows - distinct))
-	return nil
 }
 
 func (d *demo) addMeasured(m *report.Measured) {
