@@ -137,3 +137,27 @@ func TestDemand(t *testing.T) {
 	assert.ErrorContains(t, err, "start before its end")
 	assert.False(t, math.Signbit(a[0].GPUExternality))
 }
+
+func TestCutGoesByRequests(t *testing.T) {
+	conn := database(t)
+	store(t, conn, "mine", world(1, 2000))
+	at, n, err := Cut(t.Context(), conn, Filter{Policies: []string{"mine"}}, from, until, 0.7)
+	require.NoError(t, err)
+	require.EqualValues(t, 1800, n)
+	before, err := Observations(t.Context(), conn, Filter{Policies: []string{"mine"}}, from, at)
+	require.NoError(t, err)
+	assert.InDelta(t, 0.7*1800, before.Requests, 2)
+	after, err := HeldOut(t.Context(), conn, Filter{Policies: []string{"mine"}}, at, until)
+	require.NoError(t, err)
+	for _, r := range after {
+		require.GreaterOrEqual(t, r.AtNanos, at)
+	}
+	assert.NotEmpty(t, after)
+
+	at, n, err = Cut(t.Context(), conn, Filter{Policies: []string{"nobody"}}, from, until, 0.7)
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	assert.Equal(t, until, at)
+	_, _, err = Cut(t.Context(), conn, Filter{}, until, from, 0.7)
+	require.ErrorContains(t, err, "is empty")
+}

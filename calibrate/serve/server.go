@@ -168,6 +168,8 @@ func (s *Server) say(err error, said string) string {
 }
 
 func (s *Server) flush(ctx context.Context) error {
+	s.polling.Lock()
+	defer s.polling.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 	defer cancel()
 	if err := s.statuses.flush(ctx); err != nil {

@@ -144,6 +144,8 @@ func size(b *strings.Builder, n schema.Count) {
 // duration shows three digits of so many seconds.
 func duration(s float64) string {
 	switch {
+	case s < 1e-6 && s > -1e-6: // below what clocks tell
+		return "0ms"
 	case s < 1 && s > -1:
 		return fmt.Sprintf("%.3gms", s*1e3)
 	default:

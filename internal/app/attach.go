@@ -29,6 +29,9 @@ func (s *Settings) attached() (*Settings, error) {
 	}
 	if out.Replay.Salt == "" && s.ClickHouse.DSN == "" && len(s.Kafka.Brokers) == 0 {
 		out.Replay.Salt = state.ReplaySalt
+		if state.ReplayRate > 0 {
+			out.Replay.Rate, out.Replay.Control = state.ReplayRate, state.ReplayControl
+		}
 	}
 	if out.ClickHouse.DSN == "" && state.ClickHousePort != 0 {
 		dir, err := filepath.Abs(filepath.Join(s.Dir, clickHouseDir))

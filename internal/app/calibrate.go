@@ -111,6 +111,10 @@ func (s *Settings) calibrate(ctx context.Context, conn driver.Conn, p *publish.P
 		return nil, err
 	}
 	out.Revision = base
+	if out.Requests == 0 {
+		out.Reason = "no request with a decision lies in the window: see that spans arrive, or widen calibrate.window"
+		return out, nil
+	}
 	out.Document = publish.Assemble(laws, out.Champion, provenance())
 	out.Gate = gate.Judge(gate.Cases(data.held, out.Champion, &out.Document), out.Champion != nil, gate.DefaultRules)
 	out.Reason = out.Gate.Reason
@@ -155,12 +159,18 @@ func (s *Settings) data(ctx context.Context, conn driver.Conn, o CalibrateOption
 	}
 	out := &calibrationData{}
 	for _, st := range stretches {
-		cut := st.Until.Add(-time.Duration(s.Calibrate.Holdout * float64(st.Until.Sub(st.From))))
-		obs, err := read.Observations(ctx, conn, st.Filter, st.From.UnixNano(), cut.UnixNano())
+		cut, n, err := read.Cut(ctx, conn, st.Filter, st.From.UnixNano(), st.Until.UnixNano(), 1-s.Calibrate.Holdout)
 		if err != nil {
 			return nil, err
 		}
-		held, err := read.HeldOut(ctx, conn, st.Filter, cut.UnixNano(), st.Until.UnixNano())
+		if n == 0 {
+			continue
+		}
+		obs, err := read.Observations(ctx, conn, st.Filter, st.From.UnixNano(), cut)
+		if err != nil {
+			return nil, err
+		}
+		held, err := read.HeldOut(ctx, conn, st.Filter, cut, st.Until.UnixNano())
 		if err != nil {
 			return nil, err
 		}

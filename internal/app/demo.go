@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,6 +102,8 @@ func (d *demo) start() (err error) {
 		return err
 	}
 	st.GRPCAddr, st.HTTPAddr, st.ServeAddr = d.at.GRPC, d.at.HTTP, d.at.Coefficients
+	salt := sha256.Sum256([]byte(d.run))
+	st.ReplaySalt, st.ReplayRate, st.ReplayControl = hex.EncodeToString(salt[:]), demoRate, demoControl
 	return d.dir.Save()
 }
 

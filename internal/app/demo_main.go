@@ -2,8 +2,9 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kvwhatif/kvwhatif/calibrate/client"
@@ -85,8 +86,11 @@ func (d *demo) newMain(scenario string) (*mainRun, error) {
 }
 
 func (d *demo) newReplay(ctx context.Context, m *mainRun, emitter *Emitter) (*simReplay, error) {
-	salt := sha256.Sum256([]byte(d.run))
-	plan, err := d.settings.Replay.plan(salt[:])
+	salt, err := hex.DecodeString(d.dir.State.ReplaySalt)
+	if err != nil {
+		return nil, fmt.Errorf("replay salt in %s: %w", d.dir.Join(stateFile), err)
+	}
+	plan, err := d.settings.Replay.plan(salt)
 	if err != nil {
 		return nil, err
 	}

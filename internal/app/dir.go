@@ -32,7 +32,9 @@ type State struct {
 	GRPCAddr       string    `json:"otlp_grpc"`
 	HTTPAddr       string    `json:"otlp_http"`
 	ServeAddr      string    `json:"serve"`
-	ReplaySalt     string    `json:"replay_salt"` // secret of the sampling plan, hex
+	ReplaySalt     string    `json:"replay_salt"`              // secret of the sampling plan, hex
+	ReplayRate     float64   `json:"replay_rate,omitempty"`    // of the plan, where it is not the settings'
+	ReplayControl  float64   `json:"replay_control,omitempty"` // likewise
 }
 
 const (
