@@ -136,6 +136,9 @@ func (m *measurement) set(b *report.Benefit) {
 	b.Unmeasured = report.Num(1)
 	if m == nil {
 		b.Reason = "nothing was estimated here"
+		if b.Unknown >= b.Requests {
+			b.Reason = "no request here has a predicted alternative"
+		}
 		return
 	}
 	var n, legs, sum, deltaVar float64

@@ -254,7 +254,7 @@ func wall(s float64) string {
 		return unknownWord
 	}
 	if s < 60 {
-		return seconds(s)
+		return trim(s) + nb + "s"
 	}
 	d := time.Duration(s * float64(time.Second)).Round(time.Second)
 	if d < time.Hour {

@@ -19,9 +19,9 @@ type supportRow struct{ Of, Replays, ESS, Largest, ParetoK, Judged string }
 func newTrust(c Coverage) (v trustView) {
 	v.Facts = []fact{
 		{"Requests", count(c.Requests)},
-		{"With a decision", count(c.WithDecision) + " (" + share(c.WithDecision, c.Requests) + ")"},
-		{"With a predicted alternative", count(c.Predicted) + " (" + share(c.Predicted, c.Requests) + ")"},
-		{"Drawn for replay", count(c.Sampled) + " (" + share(c.Sampled, c.Requests) + ")"},
+		{"With a decision", withShare(c.WithDecision, c.Requests)},
+		{"With a predicted alternative", withShare(c.Predicted, c.Requests)},
+		{"Drawn for replay", withShare(c.Sampled, c.Requests)},
 		{"Parts waiting for their request", count(c.Waiting)},
 		{"Parts whose request never came", count(c.Orphans)},
 		{"Requests with a span of two contents", count(c.Conflicts)},
@@ -47,6 +47,14 @@ func newTrust(c Coverage) (v trustView) {
 		v.Support = append(v.Support, row)
 	}
 	return v
+}
+
+// withShare is part with its share of whole, where there is a whole.
+func withShare(part, whole int64) string {
+	if whole <= 0 {
+		return count(part)
+	}
+	return count(part) + " (" + share(part, whole) + ")"
 }
 
 func legWidth(l Legs) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/kvwhatif/kvwhatif/dashboards/query"
 	"github.com/kvwhatif/kvwhatif/dashboards/report"
 	"github.com/kvwhatif/kvwhatif/replay/estimate"
@@ -228,7 +230,11 @@ func (d *demo) addCalibration(c *report.Calibration) {
 		c.Outcome = "published"
 	}
 	for _, s := range d.fitted.Skipped {
-		c.Reasons = append(c.Reasons, fmt.Sprintf("%s of %s was not fitted: %s", s.Term, s.Key, s.Reason))
+		what := s.Term
+		if s.Key != "" {
+			what += " of " + s.Key
+		}
+		c.Reasons = append(c.Reasons, fmt.Sprintf("%s was not fitted: %s", what, s.Reason))
 	}
 	for _, s := range d.fitted.Gate.Slices {
 		c.Challenges = append(c.Challenges, report.Contest{
@@ -251,8 +257,8 @@ func (d *demo) addMeasured(m *report.Measured) {
 	m.Generated, m.Wall = time.Now().UTC(), time.Since(d.began).Seconds()
 	for _, r := range d.mains {
 		load := r.traffic.summary()
-		m.Notes = append(m.Notes, fmt.Sprintf("%s: %d requests; the link would carry %.2f of its capacity if every prefix were fetched, GPUs were busy %.2f of the time; %d replay legs cost %.1f %% of production's GPU time",
-			r.link, load.Requests, load.Eligible, load.GPU, r.replays.Executed, 100*r.replays.Legs.GPUSeconds/max(1e-9, r.replays.Production.GPUSeconds)))
+		m.Notes = append(m.Notes, fmt.Sprintf("link %s: requests: %s; fetching every prefix would take %.0f %% of the link; GPUs were busy %.0f %% of the time; replay legs: %s, at %.1f %% of production's GPU time",
+			r.link, humanize.Comma(int64(load.Requests)), 100*load.Eligible, 100*load.GPU, humanize.Comma(int64(r.replays.Executed)), 100*r.replays.Legs.GPUSeconds/max(1e-9, r.replays.Production.GPUSeconds)))
 	}
 	m.Notes = append(m.Notes, "prefill and transfer times come from a published ladder of measurements with noise, not from the formula that is fitted; the rest of the fleet is simulated")
 }
