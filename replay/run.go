@@ -69,7 +69,7 @@ func (r *Runner) read(ctx context.Context, src Source, came chan<- struct{}) err
 		if err := r.Accept(r.now(), batch.Parts); err != nil {
 			return err
 		}
-		if err := batch.Ack(ctx); err != nil {
+		if err := batch.Ack(ctx); err != nil && ctx.Err() == nil {
 			// The legs are durable: decisions that come again give nothing.
 			r.cfg.Logger.Warn("replay: offsets were not committed, the decisions will come again", "error", err)
 		}
@@ -157,6 +157,9 @@ func (r *Runner) run(ctx context.Context, ex execute.Executor, leg execute.Leg) 
 	err = r.Finish(ctx, r.now(), leg, result, err)
 	if !errors.Is(err, ErrNotEmitted) {
 		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // likewise
 	}
 	r.cfg.Logger.Warn("replay: the pipeline does not accept results, trying again", "error", err)
 	return r.again(ctx, func() error { return r.send(ctx, r.now(), finished{leg, result}) })

@@ -62,6 +62,9 @@ func (s *Server) Ready(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held == nil {
+		if errors.Is(s.lastErr, publish.ErrNotFound) {
+			return s.lastErr
+		}
 		return errors.Join(publish.ErrNotFound, s.lastErr)
 	}
 	return nil

@@ -100,6 +100,9 @@ func (c *cli) runVerdict(cmd *cobra.Command, f *verdictFlags) (err error) {
 		return err
 	}
 	f.options.Settle = time.Duration(f.settle)
+	if f.settle == 0 && cmd.Flags().Changed("settle") {
+		f.options.Settle = time.Nanosecond // none at all; zero is the default
+	}
 	s, log, err := c.prepare(cmd)
 	if err != nil {
 		return err
