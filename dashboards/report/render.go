@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"reflect"
 )
 
 //go:embed templates
@@ -15,6 +16,7 @@ var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{
 	"count":    count,
 	"moment":   moment,
 	"sentence": sentence,
+	"plural":   func(list any, noun string) string { return plural(int64(reflect.ValueOf(list).Len()), noun) },
 	"stage":    func(i int) string { return stageNames[i].Name },
 }).ParseFS(files, "templates/*.tmpl", "templates/style.css"))
 

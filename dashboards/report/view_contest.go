@@ -40,6 +40,7 @@ func newContests(all []Contest) (v contestsView) {
 			row.Result = "did not pass"
 		}
 		if c.Outcome == minorOutcome {
+			row.Kind = ""
 			v.Minor = append(v.Minor, row)
 		} else {
 			v.Rows = append(v.Rows, row)

@@ -43,9 +43,18 @@ func glances(d Data) []glance {
 		case Even:
 			figure = "even"
 		}
-		out = append(out, glance{string(v.Shown()), figure, v.where() + ": fetching, against recomputing"})
+		out = append(out, glance{string(v.Shown()), figure, short(v.where()) + ": fetching, against recomputing"})
 	}
 	return append(out, glance{"plain", count(d.Coverage.Requests), noun(d.Coverage.Requests, "request") + " in the window"})
+}
+
+// short cuts a name that a tile has no room for; the verdict below has all of it.
+func short(s string) string {
+	const room = 60
+	if r := []rune(s); len(r) > room {
+		return string(r[:room-1]) + "…"
+	}
+	return s
 }
 
 // tally counts verdicts by what may be shown of them: "12 comparisons: 2 hurting,
@@ -104,8 +113,8 @@ func newVerdictRow(v *Verdict) verdictRow {
 			r.Bounds += "; " + why
 		}
 	}
-	if v.Shown() == Unknown && v.Action == "" {
-		r.Do = ""
+	if (v.Shown() == Unknown || v.headline()) && v.Action == "" {
+		r.Do = "" // it is what the headlines say
 	}
 	return r
 }
