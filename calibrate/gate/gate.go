@@ -23,12 +23,16 @@ type Rules struct {
 // DefaultRules is what a calibration job runs with.
 var DefaultRules = Rules{MinN: 50, MinShare: 0.02, Confidence: 0.9, Tolerance: 0.05, MaxError: 0.35}
 
+// leastGain is the share of the champion's error below which a gain is nothing: a
+// refit of the same requests differs in its last digits, and always to one side.
+const leastGain = 0.001
+
 // Outcome is how a slice came out.
 type Outcome string
 
 // The outcomes of a slice.
 const (
-	Better Outcome = "better"  // the interval of the gain is above 0
+	Better Outcome = "better"  // the interval of the gain is above 0, and the gain above leastGain
 	Same   Outcome = "same"    // not worse by more than the tolerance
 	Worse  Outcome = "worse"   // may be worse by more than the tolerance
 	TooFew Outcome = "too few" // too little data
@@ -131,7 +135,7 @@ func (s *SliceVerdict) outcome(lost int, champion bool, rules Rules) Outcome {
 		return Within
 	case !champion:
 		return Beyond
-	case s.Low > 0:
+	case s.Low > 0 && s.Gain > leastGain*s.ChampionError:
 		return Better
 	case s.Low >= -rules.Tolerance*s.ChampionError:
 		return Same

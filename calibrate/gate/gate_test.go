@@ -40,6 +40,7 @@ func TestJudge(t *testing.T) {
 		{"better where the link changed, the same elsewhere", []part{{"fetch", 500, 1.3, 1}, {"recompute", 500, 1, 1}}, true, true, "better on 1 of 2"},
 		{"worse on one", []part{{"fetch", 500, 1.3, 1}, {"recompute", 500, 1, 1.3}}, true, false, "recompute 513–2,048: the challenger may be worse"},
 		{"no better", []part{{"fetch", 500, 1, 1}}, true, false, "not better beyond chance"},
+		{"the same but for rounding", []part{{"fetch", 500, 1.3 + 1e-12, 1.3}, {"recompute", 500, 1.3, 1.3}}, true, false, "not better beyond chance"},
 		{"too few where it matters", []part{{"fetch", 500, 1.3, 1}, {"route", 20, 1.3, 1}}, true, false, "20 held-out requests"},
 		{"too few where it does not", []part{{"fetch", 5000, 1.3, 1}, {"route", 20, 1.3, 1}}, true, true, "better on 1 of 1"},
 		{"a law is gone", []part{{"fetch", 500, 1.3, 1}, {"recompute", 500, 1, nan}}, true, false, "no law"},

@@ -109,15 +109,15 @@ func percent(n report.Number) string {
 }
 
 func (c *Calibrated) sliceTable() string {
-	t := newTable("slice", "n", "champion", "challenger", "gain (ms)", "interval (ms)", "outcome")
+	t := newTable("slice", "n", "champion", "challenger", "gain (points)", "interval (points)", "outcome")
 	for i := range c.Gate.Slices {
 		s := &c.Gate.Slices[i]
 		gain, interval := "unknown", "none"
 		if !math.IsNaN(s.Gain) {
-			gain = fmt.Sprintf("%.2f", 1e3*s.Gain)
+			gain = fmt.Sprintf("%.2f", 100*s.Gain)
 		}
-		if !math.IsNaN(s.Low) && !math.IsNaN(s.High) {
-			interval = fmt.Sprintf("%.2f to %.2f", 1e3*s.Low, 1e3*s.High)
+		if number(s.Low).OK && number(s.High).OK {
+			interval = fmt.Sprintf("%.2f to %.2f", 100*s.Low, 100*s.High)
 		}
 		t.AppendRow(table.Row{s.Slice.String(), s.N, percent(number(s.ChampionError)), percent(number(s.ChallengerError)), gain, interval, string(s.Outcome)})
 	}
@@ -153,9 +153,9 @@ type sliceJSON struct {
 	N          int           `json:"n"`
 	Champion   report.Number `json:"champion_mean_relative_error"`
 	Challenger report.Number `json:"challenger_mean_relative_error"`
-	Gain       report.Number `json:"gain_seconds"`
-	Low        report.Number `json:"gain_low_seconds"`
-	High       report.Number `json:"gain_high_seconds"`
+	Gain       report.Number `json:"gain_mean_relative_error"`
+	Low        report.Number `json:"gain_low"`
+	High       report.Number `json:"gain_high"`
 	Outcome    string        `json:"outcome"`
 }
 
