@@ -20,7 +20,7 @@ import (
 const (
 	// patience bounds each wait for another process; nothing usual takes nearly
 	// as long.
-	patience = 90 * time.Second
+	patience = 2 * time.Minute
 	tick     = 50 * time.Millisecond
 )
 

@@ -44,7 +44,7 @@ func TestStagesAlone(t *testing.T) {
 
 	stopTraffic := simulate(t, collect.at.GRPC, broker, dir)
 	d.eventually(stageRequests, "SELECT count() FROM requests FINAL WHERE kind = 'contract'")
-	d.eventually(1, "SELECT count() >= 50 FROM replays FINAL")
+	d.eventually(1, "SELECT count() >= 400 FROM replays FINAL")
 	stopTraffic()
 	checkStages(t, d)
 	d.slicesEqualARecount()
@@ -86,6 +86,7 @@ func simulate(t *testing.T, otlp, broker, dir string) (stop func()) {
 		"--share", "1", "--parallel", "16", "--listen", "127.0.0.1:0"}, sampling...)...)
 	return func() {
 		replay.stop(t)
+		require.NotContains(t, replay.said(), "WARN", "an orderly stop is nothing to warn of")
 		fleet.stop(t)
 	}
 }
@@ -94,7 +95,7 @@ func simulate(t *testing.T, otlp, broker, dir string) (stop func()) {
 // without an interval or a reason.
 func checkVerdict(t *testing.T, dsn string) {
 	t.Helper()
-	args := append([]string{"verdict", "--clickhouse", dsn, "--since", "1h", "--settle", "1s"}, sampling...)
+	args := append([]string{"verdict", "--clickhouse", dsn, "--since", "1h", "--settle", "0s"}, sampling...)
 	r := runIn(t, salted, append(args, "--output", "json")...)
 	require.Zero(t, r.code, r.stderr)
 	var answer struct {
