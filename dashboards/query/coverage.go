@@ -200,7 +200,7 @@ func Calibration(ctx context.Context, conn driver.Conn) (c report.Calibration, e
 			return fmt.Errorf("the last coefficient document cannot be read: %w", err)
 		}
 		c = report.OfDocument(d)
-		if note != "" {
+		if note != "" && note != "prices" { // a refresh of the prices says nothing of the laws
 			c.Reasons = []string{note}
 		}
 		return nil

@@ -25,6 +25,7 @@ type said struct {
 	Level, ESS, MaxWeight      float64
 	Unknown                    float64
 	N, Legs                    uint64
+	Over                       Window // the decisions that it is of
 }
 
 // latest gives the last word on each scope and estimator among the verdicts
@@ -32,7 +33,7 @@ type said struct {
 func latest(ctx context.Context, conn driver.Conn, w Window) (out []said, err error) {
 	from, until := w.bounds()
 	sql := `SELECT policy, model, tier, link, size_bucket, toString(pair_from), toString(pair_to), lower(estimator) AS method,
-	toString(verdict), reason, estimate, lo, hi, pareto_k, level, ess, max_weight, unknown_share, n, legs
+	toString(verdict), reason, estimate, lo, hi, pareto_k, level, ess, max_weight, unknown_share, n, legs, window_from, window_until
 FROM verdicts FINAL
 WHERE target = 'window' AND window_from < toDateTime(` + until + `, 'UTC') AND window_until > toDateTime(` + from + `, 'UTC')
 ORDER BY at DESC, window_until DESC
@@ -40,7 +41,7 @@ LIMIT 1 BY policy, model, tier, link, size_bucket, pair_from, pair_to, method`
 	err = rows(ctx, conn, "verdicts", sql, func(r driver.Rows) error {
 		var s said
 		err := r.Scan(&s.Policy, &s.Model, &s.Tier, &s.Link, &s.Size, &s.From, &s.To, &s.Estimator,
-			&s.Verdict, &s.Reason, &s.Estimate, &s.Lo, &s.Hi, &s.ParetoK, &s.Level, &s.ESS, &s.MaxWeight, &s.Unknown, &s.N, &s.Legs)
+			&s.Verdict, &s.Reason, &s.Estimate, &s.Lo, &s.Hi, &s.ParetoK, &s.Level, &s.ESS, &s.MaxWeight, &s.Unknown, &s.N, &s.Legs, &s.Over.From, &s.Over.Until)
 		out = append(out, s)
 		return err
 	})
@@ -94,13 +95,15 @@ func Verdicts(ctx context.Context, conn driver.Conn, w Window) ([]report.Verdict
 	if err != nil {
 		return nil, err
 	}
-	others, err := externalities(ctx, conn, w)
-	if err != nil {
-		return nil, err
-	}
+	others := map[Window][]external{} // by the window of the verdict, so that both are of the same requests
 	out := make([]report.Verdict, 0, len(all))
 	for _, s := range headlines(all, "aipw") {
-		out = append(out, newVerdict(s, others))
+		if _, read := others[s.Over]; !read {
+			if others[s.Over], err = externalities(ctx, conn, s.Over); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, newVerdict(s, others[s.Over]))
 	}
 	order := map[report.State]int{report.Hurting: 0, report.Unknown: 1, report.Even: 2, report.Helping: 3}
 	slices.SortStableFunc(out, func(a, b report.Verdict) int {

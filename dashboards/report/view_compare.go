@@ -4,7 +4,7 @@ import "math"
 
 // truthView is estimates against the truth.
 type truthView struct {
-	Pairs     []pairView // with an estimate and a truth
+	Pairs     []pairView // with an estimate
 	NotJudged []unjudged
 	Others    []otherRow
 	Inside    string // in words, of the first method of each pair
@@ -22,7 +22,7 @@ type methodRow struct {
 	Mark                                mark
 }
 
-// unjudged is a pair that has no estimate, or no truth.
+// unjudged is a pair that has no estimate.
 type unjudged struct{ Pair, Link, Truth, Why string }
 
 // otherRow is the predicted delay of other requests beside the true one.
@@ -32,12 +32,13 @@ func newTruth(all []Truth) (v truthView) {
 	inside, judged, pairs := int64(0), int64(0), int64(0)
 	for i := range all {
 		t := &all[i]
+		v.AnyTruth = v.AnyTruth || t.Truth.Known()
 		if t.Others {
 			v.Others = append(v.Others, newOtherRow(t))
 			continue
 		}
 		pairs++
-		if !t.judgeable() {
+		if !t.estimated() {
 			v.NotJudged = append(v.NotJudged, newUnjudged(t))
 			continue
 		}
@@ -50,7 +51,6 @@ func newTruth(all []Truth) (v truthView) {
 			}
 		}
 	}
-	v.AnyTruth = len(all) > 0
 	v.Inside = insideWords(inside, judged, pairs-judged)
 	return v
 }
@@ -74,11 +74,8 @@ func verb(n int64, one, many string) string {
 	return many
 }
 
-// judgeable says that some method's estimate can be held against a truth.
-func (t *Truth) judgeable() bool {
-	if !t.Truth.Known() {
-		return false
-	}
+// estimated says that some method has an estimate.
+func (t *Truth) estimated() bool {
 	for _, m := range t.Methods {
 		if m.Estimate.Known() {
 			return true
@@ -102,9 +99,6 @@ func newUnjudged(t *Truth) unjudged {
 	u := unjudged{Pair: t.pair(), Link: t.Link, Truth: t.words(), Why: "no estimate"}
 	if u.Link == "" {
 		u.Link = "all"
-	}
-	if !t.Truth.Known() {
-		u.Why = "the truth is not known"
 	}
 	for _, m := range t.Methods {
 		if !m.Estimate.Known() && m.Reason != "" {
@@ -138,7 +132,10 @@ func newPair(t *Truth) pairView {
 		all = append(all, &Interval{Value: t.Truth.V})
 	}
 	s := fitted(all...)
-	p := pairView{Name: t.pair(), Truth: t.words(), Ticks: s.ticks(axisWord)}
+	p := pairView{Name: t.pair(), Ticks: s.ticks(axisWord)}
+	if t.Truth.Known() {
+		p.Truth = t.words()
+	}
 	if t.Link != "" {
 		p.Name += ", link " + t.Link
 	}

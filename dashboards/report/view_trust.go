@@ -4,12 +4,13 @@ import "strconv"
 
 // trustView is coverage in words.
 type trustView struct {
-	Facts   []fact
-	Dead    string // what is known of dead letters, where there are none to list
-	Pareto  bool   // some Pareto k is known
-	Even    bool   // every leg that was drawn was run
-	Legs    []legRow
-	Support []supportRow
+	Facts    []fact
+	Dead     string // what is known of dead letters, where there are none to list
+	Pareto   bool   // some Pareto k is known
+	Intended bool   // of some legs it is known how many were intended
+	Even     bool   // every leg that was drawn was run
+	Legs     []legRow
+	Support  []supportRow
 }
 
 type legRow struct{ Size, Leg, Intended, Executed, Share, Width string }
@@ -35,6 +36,7 @@ func newTrust(c Coverage) (v trustView) {
 	}
 	v.Even = len(c.Legs) > 0
 	for _, l := range c.Legs {
+		v.Intended = v.Intended || l.Intended.Known()
 		v.Even = v.Even && l.Intended.Known() && float64(l.Executed) == l.Intended.V
 		v.Legs = append(v.Legs, legRow{orUnlabelled(l.Size), orUnlabelled(l.Leg), amount(l.Intended), count(l.Executed), share(l.Executed, int64(l.Intended.V)), legWidth(l)})
 	}

@@ -172,6 +172,41 @@ func TestManyLinks(t *testing.T) {
 	require.Less(t, strings.Count(Text(d), "\n"), 140)
 }
 
+// TestWithoutATruth is a report of production: its estimates are shown, and
+// nothing is said of a simulator.
+func TestWithoutATruth(t *testing.T) {
+	d := sample()
+	for i := range d.Truths {
+		d.Truths[i].Truth = Number{}
+	}
+	d.Truths = d.Truths[:2]
+	text := render(t, d)
+	require.Contains(t, text, "No truth: only a simulation knows")
+	require.Contains(t, text, "1 pair, by every estimator")
+	require.NotContains(t, text, "The simulator forks")
+	require.NotContains(t, text, "Not judged")
+	require.NotContains(t, text, "inside</span>")
+}
+
+func TestOtherRequestsAreApart(t *testing.T) {
+	v := newTruth(sampleTruths())
+	require.Len(t, v.Pairs, 1)
+	require.Len(t, v.NotJudged, 1)
+	require.Equal(t, "3 legs came back", v.NotJudged[0].Why)
+	require.Len(t, v.Others, 1)
+	require.Equal(t, "2,900 ms", breakable(v.Others[0].Off))
+	require.Equal(t, "1 of 1 interval of the estimator that verdicts use holds the truth. 1 pair could not be judged, for want of an interval or a truth.", v.Inside)
+}
+
+func TestLegsWithoutAPlan(t *testing.T) {
+	v := newTrust(Coverage{Legs: []Legs{{Size: "≤512", Leg: "control", Executed: 3}}})
+	require.False(t, v.Intended)
+	require.False(t, v.Even)
+	require.True(t, newTrust(sampleCoverage()).Intended)
+	require.Contains(t, newTrust(Coverage{}).Dead, "Nobody counted")
+	require.Equal(t, "0 dead letters in the topic kvreuse.dead.", newTrust(Coverage{Dead: Num(0)}).Dead)
+}
+
 func TestCoefficient(t *testing.T) {
 	for _, c := range []struct {
 		v    float64
