@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,7 +42,7 @@ func StartEmbedded(cfg EmbeddedConfig) (*Embedded, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	broker, err := kfake.NewCluster(kfake.Ports(port), kfake.DataDir(cfg.Dir), kfake.ClusterID("kvwhatif"), kfake.WithLogger(brokerLog{cfg.Logger}))
+	broker, err := kfake.NewCluster(kfake.Ports(port), kfake.DataDir(cfg.Dir), kfake.ClusterID("kvwhatif"), kfake.WithLogger(brokerLog{newQuiet(cfg.Logger, "embedded kafka: ")}))
 	if err != nil {
 		return nil, fmt.Errorf("start embedded Kafka in %s: %w", cfg.Dir, err)
 	}
@@ -79,7 +78,7 @@ func (e *Embedded) Cluster() Cluster { return Brokers(e.addr) }
 func (e *Embedded) Stop() { e.once.Do(e.broker.Close) }
 
 // brokerLog takes the broker's warnings and errors; the rest is noise.
-type brokerLog struct{ logger *slog.Logger }
+type brokerLog struct{ *quiet }
 
 // Logf is called by the broker.
 func (l brokerLog) Logf(level kfake.LogLevel, format string, args ...any) {
@@ -90,7 +89,5 @@ func (l brokerLog) Logf(level kfake.LogLevel, format string, args ...any) {
 	case kfake.LogLevelWarn:
 		at = slog.LevelWarn
 	}
-	if l.logger.Enabled(context.Background(), at) {
-		l.logger.Log(context.Background(), at, "embedded kafka: "+fmt.Sprintf(format, args...))
-	}
+	l.log(at, format, args...)
 }

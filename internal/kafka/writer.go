@@ -185,15 +185,13 @@ func orDefault[T int | int64 | time.Duration](value, otherwise T) T {
 // logTo passes what the client library reports on; it has no levels. What was
 // under way at a Close is no news.
 func logTo(logger *slog.Logger) kafkago.Logger {
-	if logger == nil {
-		logger = slog.Default()
-	}
+	q := newQuiet(logger, "kafka client: ")
 	return kafkago.LoggerFunc(func(format string, args ...any) {
 		for _, arg := range args {
 			if err, ok := arg.(error); ok && errors.Is(err, context.Canceled) {
 				return
 			}
 		}
-		logger.Warn("kafka client: " + fmt.Sprintf(format, args...))
+		q.log(slog.LevelWarn, format, args...)
 	})
 }
