@@ -8,6 +8,12 @@ const SpanName = "kvreuse.request"
 // that the engine spans of a leg never become requests.
 const ReplayRequestIDPrefix = "kvwhatif-replay-"
 
+// The topics of Kafka.
+const (
+	TopicParts = "kvreuse.parts" // batches of parts
+	TopicDead  = "kvreuse.dead"  // dead letters
+)
+
 // Attribute names of the contract span. Seconds are doubles; bytes, tokens and
 // counts are ints; names are strings.
 const (

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
@@ -24,24 +25,24 @@ func TestThroughABroker(t *testing.T) {
 	defer broker.Stop()
 	cluster := kafka.Brokers(broker.Addr())
 	require.NoError(t, kafka.EnsureTopics(ctx, cluster, []kafka.TopicSpec{
-		{Name: "kvreuse.parts", Partitions: 3, Retention: time.Hour}, {Name: DeadTopic, Partitions: 1, Retention: time.Hour}}))
+		{Name: schema.TopicParts, Partitions: 3, Retention: time.Hour}, {Name: schema.TopicDead, Partitions: 1, Retention: time.Hour}}))
 	writer, err := kafka.NewWriter(kafka.WriterConfig{Cluster: cluster, Logger: quiet})
 	require.NoError(t, err)
 	defer writer.Close()
 	w := newWorld(t)
 	for half := range uint64(2) {
 		for i := half * 50; i < half*50+50; i++ {
-			require.NoError(t, writer.Produce(ctx, "kvreuse.parts", kafka.Message{Value: wire.AppendBatch(nil, contract(i, time.Duration(i)*time.Second))}))
+			require.NoError(t, writer.Produce(ctx, schema.TopicParts, kafka.Message{Value: wire.AppendBatch(nil, contract(i, time.Duration(i)*time.Second))}))
 		}
-		require.NoError(t, writer.Produce(ctx, "kvreuse.parts", kafka.Message{Value: []byte("poison")}))
-		reader, err := kafka.NewReader(kafka.ReaderConfig{Cluster: cluster, Topic: "kvreuse.parts", Group: Group, Logger: quiet})
+		require.NoError(t, writer.Produce(ctx, schema.TopicParts, kafka.Message{Value: []byte("poison")}))
+		reader, err := kafka.NewReader(kafka.ReaderConfig{Cluster: cluster, Topic: schema.TopicParts, Group: Group, Logger: quiet})
 		require.NoError(t, err)
 		l, err := New(w.cfg, Options{Conn: w.conn, Source: reader, Dead: writer, Logger: quiet})
 		require.NoError(t, err)
 		inner, stop := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { done <- l.Run(inner) }()
-		ends, err := kafka.EndOffsets(ctx, cluster, "kvreuse.parts")
+		ends, err := kafka.EndOffsets(ctx, cluster, schema.TopicParts)
 		require.NoError(t, err)
 		require.NoError(t, l.WaitFor(ctx, ends))
 		require.NoError(t, l.Flush(ctx))
@@ -52,7 +53,7 @@ func TestThroughABroker(t *testing.T) {
 	}
 	require.EqualValues(t, 100, w.number("SELECT count() FROM requests"), "not FINAL: nothing was read twice")
 	require.EqualValues(t, 102, w.number("SELECT sum(next) FROM positions FINAL"))
-	dead, err := kafka.EndOffsets(ctx, cluster, DeadTopic)
+	dead, err := kafka.EndOffsets(ctx, cluster, schema.TopicDead)
 	require.NoError(t, err)
 	require.Equal(t, map[int]int64{0: 2}, dead)
 }

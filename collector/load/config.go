@@ -9,9 +9,6 @@ import (
 // Group is the consumer group of load.
 const Group = "kvwhatif-load"
 
-// DeadTopic is the topic of dead letters.
-const DeadTopic = "kvreuse.dead"
-
 // RebuildGroup is the group of a load that reads everything again from the
 // beginning, which changes nothing in tables that have it all. The group of
 // the usual load keeps its offsets.

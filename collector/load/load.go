@@ -15,6 +15,7 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
@@ -74,7 +75,7 @@ func New(cfg Config, opts Options) (*Loader, error) {
 		opts.Now = time.Now
 	}
 	if opts.Topic == "" {
-		opts.Topic = "kvreuse.parts"
+		opts.Topic = schema.TopicParts
 	}
 	m, err := newMetrics(opts.Registry)
 	if err != nil {
@@ -242,10 +243,10 @@ func (l *Loader) bury(ctx context.Context, letters []wire.DeadLetter) error {
 		messages[i].Value = wire.AppendDeadLetter(nil, &letters[i])
 	}
 	first := &letters[0]
-	l.log.Warn("load: parts that can not be read go to the dead letters", "parts", len(letters), "topic", DeadTopic,
+	l.log.Warn("load: parts that can not be read go to the dead letters", "parts", len(letters), "topic", schema.TopicDead,
 		"partition", first.Partition, "offset", first.Offset, "index", first.Index, "reason", first.Reason)
 	return l.again(ctx, "dead letters", kafka.IsRetryable, func(ctx context.Context) error {
-		return l.opts.Dead.Produce(ctx, DeadTopic, messages...)
+		return l.opts.Dead.Produce(ctx, schema.TopicDead, messages...)
 	})
 }
 

@@ -46,7 +46,7 @@ func (t *topic) raw(partition int, value []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	log := t.logs[partition]
-	t.logs[partition] = append(log, kafka.Message{Topic: "kvreuse.parts", Partition: partition, Offset: int64(len(log)), Value: value})
+	t.logs[partition] = append(log, kafka.Message{Topic: schema.TopicParts, Partition: partition, Offset: int64(len(log)), Value: value})
 	close(t.grown)
 	t.grown = make(chan struct{})
 }
@@ -81,7 +81,7 @@ func (t *topic) Produce(_ context.Context, name string, messages ...kafka.Messag
 	}
 	for _, m := range messages {
 		var l wire.DeadLetter
-		if err := wire.DecodeDeadLetter(m.Value, &l); err != nil || name != DeadTopic {
+		if err := wire.DecodeDeadLetter(m.Value, &l); err != nil || name != schema.TopicDead {
 			return fmt.Errorf("topic %s: %w", name, err)
 		}
 		t.letters = append(t.letters, l)

@@ -20,16 +20,16 @@ func TestThroughABroker(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(broker.Stop)
 	require.NoError(t, kafka.EnsureTopics(t.Context(), broker.Cluster(), []kafka.TopicSpec{
-		{Name: publish.TopicParts, Partitions: 1, Retention: time.Hour}, {Name: publish.TopicDead, Partitions: 1, Retention: time.Hour}}))
+		{Name: schema.TopicParts, Partitions: 1, Retention: time.Hour}, {Name: schema.TopicDead, Partitions: 1, Retention: time.Hour}}))
 	w, err := kafka.NewWriter(kafka.WriterConfig{Cluster: broker.Cluster(), Logger: quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
-	r := start(t, local(), publish.New(publish.Config{}, w))
+	r := start(t, local(), publish.New(w))
 
 	require.ErrorContains(t, exportParts(t, exporters(t, r)["grpc"], part(1), part(-2), part(3)), "1 spans refused")
 
 	var ttft []float64
-	for frame, err := range wire.Frames(firstMessage(t, broker.Cluster(), publish.TopicParts)) {
+	for frame, err := range wire.Frames(firstMessage(t, broker.Cluster(), schema.TopicParts)) {
 		require.NoError(t, err)
 		var p schema.Part
 		require.NoError(t, wire.DecodePart(frame, &p))
@@ -38,7 +38,7 @@ func TestThroughABroker(t *testing.T) {
 	require.Equal(t, []float64{1, 3}, ttft)
 
 	var l wire.DeadLetter
-	require.NoError(t, wire.DecodeDeadLetter(firstMessage(t, broker.Cluster(), publish.TopicDead), &l))
+	require.NoError(t, wire.DecodeDeadLetter(firstMessage(t, broker.Cluster(), schema.TopicDead), &l))
 	require.Equal(t, "attribute kvreuse.ttft: -2, at least 0", l.Reason)
 	require.NotZero(t, l.SHA256)
 

@@ -11,13 +11,8 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/collector/extract"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
-)
-
-// The topics of Kafka.
-const (
-	TopicParts = "kvreuse.parts"
-	TopicDead  = "kvreuse.dead"
 )
 
 // maxChunk bounds the dead letters that are held at once, in bytes: each repeats
@@ -30,30 +25,14 @@ type Producer interface {
 	Produce(ctx context.Context, topic string, messages ...kafka.Message) error
 }
 
-// Config is where a Publisher sends to. Its zero value is the usual topics.
-type Config struct {
-	TopicParts string // "": TopicParts
-	TopicDead  string // "": TopicDead
-}
-
 // Publisher sends parts and dead letters. It is safe for concurrent use.
 type Publisher struct {
-	parts, dead string
-	producer    Producer
-	now         func() time.Time
+	producer Producer
+	now      func() time.Time
 }
 
 // New makes a Publisher that sends by p.
-func New(cfg Config, p Producer) *Publisher {
-	out := &Publisher{parts: TopicParts, dead: TopicDead, producer: p, now: time.Now}
-	if cfg.TopicParts != "" {
-		out.parts = cfg.TopicParts
-	}
-	if cfg.TopicDead != "" {
-		out.dead = cfg.TopicDead
-	}
-	return out
-}
+func New(p Producer) *Publisher { return &Publisher{producer: p, now: time.Now} }
 
 // Publish sends all of r, and returns nil once Kafka has acknowledged it. Parts
 // that fit no message are added to r.Rejected. After an error some of it may be
@@ -62,8 +41,8 @@ func New(cfg Config, p Producer) *Publisher {
 func (p *Publisher) Publish(ctx context.Context, r *extract.Result) error {
 	messages := pack(r)
 	if len(messages) > 0 {
-		if err := p.producer.Produce(ctx, p.parts, messages...); err != nil {
-			return fmt.Errorf("send parts to topic %s: %w", p.parts, err)
+		if err := p.producer.Produce(ctx, schema.TopicParts, messages...); err != nil {
+			return fmt.Errorf("send parts to topic %s: %w", schema.TopicParts, err)
 		}
 	}
 	return p.bury(ctx, r.Rejected)
@@ -95,8 +74,8 @@ func (p *Publisher) bury(ctx context.Context, rejected []extract.Reject) error {
 			value := wire.AppendDeadLetter(nil, letter(&rejected[0], at))
 			messages, size = append(messages, kafka.Message{Value: value}), size+len(value)
 		}
-		if err := p.producer.Produce(ctx, p.dead, messages...); err != nil {
-			return fmt.Errorf("send dead letters to topic %s: %w", p.dead, err)
+		if err := p.producer.Produce(ctx, schema.TopicDead, messages...); err != nil {
+			return fmt.Errorf("send dead letters to topic %s: %w", schema.TopicDead, err)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,7 +46,7 @@ func (f *fake) Produce(_ context.Context, topic string, messages ...kafka.Messag
 func newFake() *fake { return &fake{fail: map[string]error{}, sent: map[string][][]byte{}} }
 
 func newPublisher(p Producer) *Publisher {
-	out := New(Config{}, p)
+	out := New(p)
 	out.now = func() time.Time { return time.Unix(0, now) }
 	return out
 }
@@ -101,9 +100,9 @@ func TestPartsAndDeadLettersAreSent(t *testing.T) {
 	f := newFake()
 	r := extracted(t, span([]byte("00000001")), span(nil), span([]byte("00000003")))
 	require.NoError(t, newPublisher(f).Publish(context.Background(), r))
-	require.Equal(t, []string{TopicParts, TopicDead}, f.calls)
-	require.Len(t, parts(t, f.sent[TopicParts]), 2)
-	got := letters(t, f.sent[TopicDead])
+	require.Equal(t, []string{schema.TopicParts, schema.TopicDead}, f.calls)
+	require.Len(t, parts(t, f.sent[schema.TopicParts]), 2)
+	got := letters(t, f.sent[schema.TopicDead])
 	require.Len(t, got, 1)
 	require.Equal(t, wire.SourceOTLP, got[0].Source)
 	require.Equal(t, "kvreuse", got[0].Adapter)
@@ -125,7 +124,7 @@ func TestNothingToSend(t *testing.T) {
 }
 
 func TestEitherTopicFails(t *testing.T) {
-	for topic, calls := range map[string]int{TopicParts: 1, TopicDead: 2} {
+	for topic, calls := range map[string]int{schema.TopicParts: 1, schema.TopicDead: 2} {
 		for _, class := range []kafka.Class{kafka.Retryable, kafka.Permanent} {
 			f := newFake()
 			f.fail[topic] = &kafka.Error{Class: class, Text: "no"}
@@ -144,8 +143,8 @@ func TestManyPartsAreSplit(t *testing.T) {
 	}
 	f := newFake()
 	require.NoError(t, newPublisher(f).Publish(context.Background(), extracted(t, spans...)))
-	require.Greater(t, len(f.sent[TopicParts]), 2)
-	require.Len(t, parts(t, f.sent[TopicParts]), 40)
+	require.Greater(t, len(f.sent[schema.TopicParts]), 2)
+	require.Len(t, parts(t, f.sent[schema.TopicParts]), 40)
 }
 
 // A part that fits no message becomes a dead letter, and the others go on.
@@ -156,8 +155,8 @@ func TestPartTooLargeForAMessage(t *testing.T) {
 	require.NoError(t, newPublisher(f).Publish(context.Background(), r))
 	require.Len(t, r.Rejected, 1, "the sender is told")
 	require.Equal(t, extract.CodeTooLarge, r.Rejected[0].Code)
-	require.Len(t, parts(t, f.sent[TopicParts]), 2)
-	got := letters(t, f.sent[TopicDead])
+	require.Len(t, parts(t, f.sent[schema.TopicParts]), 2)
+	got := letters(t, f.sent[schema.TopicDead])
 	require.Len(t, got, 1)
 	require.True(t, got[0].Cut())
 	require.Len(t, got[0].Bytes, wire.MaxDeadLetterBytes)
@@ -176,13 +175,6 @@ func TestDeadLettersAreSentInChunks(t *testing.T) {
 		r.Rejected = append(r.Rejected, one)
 	}
 	require.NoError(t, newPublisher(f).Publish(context.Background(), r))
-	require.Len(t, f.sent[TopicDead], 200)
+	require.Len(t, f.sent[schema.TopicDead], 200)
 	require.Len(t, f.calls, 3)
-}
-
-func TestTopicsCanBeNamed(t *testing.T) {
-	f := newFake()
-	f.fail["a"] = errors.New("seen")
-	err := New(Config{TopicParts: "a", TopicDead: "b"}, f).Publish(context.Background(), extracted(t, span([]byte("00000001"))))
-	require.ErrorContains(t, err, "topic a: seen")
 }

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/internal/migrate"
+	"github.com/kvwhatif/kvwhatif/schema"
 )
 
 // Backend is the broker and the database that a process works with: embedded ones
@@ -107,11 +107,11 @@ func (b *Backend) prepare(ctx context.Context, s *Settings) error {
 
 func (b *Backend) ensureTopics(ctx context.Context, s *Settings) error {
 	spec := kafka.TopicSpec{
-		Name: publish.TopicParts, Partitions: s.Topics.Partitions, Replication: s.Topics.Replication,
+		Name: schema.TopicParts, Partitions: s.Topics.Partitions, Replication: s.Topics.Replication,
 		Retention: time.Duration(s.Topics.Retention),
 	}
 	dead := spec
-	dead.Name, dead.Partitions = publish.TopicDead, 1
+	dead.Name, dead.Partitions = schema.TopicDead, 1
 	if err := kafka.EnsureTopics(ctx, b.Cluster, []kafka.TopicSpec{spec, dead}); err != nil {
 		return fmt.Errorf("topics of Kafka at %s: %w", b.Cluster, err)
 	}

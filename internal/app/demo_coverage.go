@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/dashboards/report"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
@@ -43,7 +42,7 @@ func (d *demo) addCoverage(ctx context.Context, c *report.Coverage) error {
 
 // deadLetters counts the dead letters that the topic of them holds.
 func (d *demo) deadLetters(ctx context.Context) (n float64, err error) {
-	first, last, err := kafka.Offsets(ctx, d.backend.Cluster, publish.TopicDead)
+	first, last, err := kafka.Offsets(ctx, d.backend.Cluster, schema.TopicDead)
 	if err != nil {
 		return 0, fmt.Errorf("count the dead letters: %w", err)
 	}

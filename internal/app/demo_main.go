@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/kvwhatif/kvwhatif/calibrate/client"
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/replay"
 	"github.com/kvwhatif/kvwhatif/replay/budget"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/replay/fleet"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
 	"github.com/kvwhatif/kvwhatif/replay/verdict"
+	"github.com/kvwhatif/kvwhatif/schema"
 )
 
 // mainRun is a scenario under the default policy, with replays.
@@ -101,7 +101,7 @@ func (d *demo) newReplay(ctx context.Context, m *mainRun, emitter *Emitter) (*si
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFollower(ctx, d.cluster(), publish.TopicParts)
+	f, err := newFollower(ctx, d.cluster(), schema.TopicParts)
 	if err != nil {
 		return nil, err
 	}

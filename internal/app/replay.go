@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/replay"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
+	"github.com/kvwhatif/kvwhatif/schema"
 )
 
 const (
@@ -59,7 +59,7 @@ func Replay(ctx context.Context, s *Settings, log *slog.Logger, announce Announc
 	if err != nil {
 		return err
 	}
-	source, err := replay.NewKafkaSource(b.Cluster, publish.TopicParts, log)
+	source, err := replay.NewKafkaSource(b.Cluster, schema.TopicParts, log)
 	if err != nil {
 		return err
 	}

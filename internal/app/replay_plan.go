@@ -13,7 +13,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/replay"
 	"github.com/kvwhatif/kvwhatif/schema"
@@ -72,7 +71,7 @@ func PreviewReplay(ctx context.Context, s *Settings, since time.Duration) (*Plan
 
 // decisions reads each partition from its oldest message to its end as it is now.
 func (v *PlanPreview) decisions(ctx context.Context, c kafka.Cluster, oldest int64) (parts []*schema.Part, err error) {
-	first, last, err := kafka.Offsets(ctx, c, publish.TopicParts)
+	first, last, err := kafka.Offsets(ctx, c, schema.TopicParts)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func (v *PlanPreview) read(ctx context.Context, c kafka.Cluster, partition int, 
 	if from >= until {
 		return into, nil
 	}
-	r, err := kafka.NewPartitionReader(c, publish.TopicParts, partition, from)
+	r, err := kafka.NewPartitionReader(c, schema.TopicParts, partition, from)
 	if err != nil {
 		return into, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/internal/config/units"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
@@ -77,7 +76,7 @@ func (s *stages) start(ctx context.Context, run func(context.Context, *Settings,
 // follow gives each part of the topic to see, until it returns false.
 func (s *stages) follow(see func(*schema.Part) bool) {
 	s.t.Helper()
-	r, err := kafka.NewPartitionReader(s.settings.Kafka, publish.TopicParts, 0, 0)
+	r, err := kafka.NewPartitionReader(s.settings.Kafka, schema.TopicParts, 0, 0)
 	require.NoError(s.t, err)
 	defer r.Close()
 	var decoder wire.Decoder

@@ -12,6 +12,7 @@ import (
 	"github.com/kvwhatif/kvwhatif/collector/otlp"
 	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
+	"github.com/kvwhatif/kvwhatif/schema"
 )
 
 // collectStage is a running collector.
@@ -25,7 +26,7 @@ func startCollect(ctx context.Context, cfg otlp.Config, cluster kafka.Cluster, r
 	if err != nil {
 		return nil, err
 	}
-	r := otlp.New(cfg, publish.New(publish.Config{}, writer), log)
+	r := otlp.New(cfg, publish.New(writer), log)
 	if err := reg.Register(r); err != nil {
 		return nil, fmt.Errorf("metrics of collect: %w", err)
 	}
@@ -60,7 +61,7 @@ func newLoad(cfg load.Config, b *Backend, reg prometheus.Registerer, log *slog.L
 	if cfg.FromBeginning {
 		group = load.RebuildGroup(time.Now())
 	}
-	reader, err := kafka.NewReader(kafka.ReaderConfig{Cluster: b.Cluster, Topic: publish.TopicParts, Group: group, Logger: log})
+	reader, err := kafka.NewReader(kafka.ReaderConfig{Cluster: b.Cluster, Topic: schema.TopicParts, Group: group, Logger: log})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func newLoad(cfg load.Config, b *Backend, reg prometheus.Registerer, log *slog.L
 		return nil, err
 	}
 	l, err := load.New(cfg, load.Options{
-		Conn: b.Conn, Source: reader, Dead: writer, Topic: publish.TopicParts, Logger: log, Registry: reg,
+		Conn: b.Conn, Source: reader, Dead: writer, Topic: schema.TopicParts, Logger: log, Registry: reg,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
@@ -94,7 +95,7 @@ func (l *loadStage) run(ctx context.Context) error {
 
 // catchUp returns once everything that Kafka has accepted so far is in the tables.
 func (l *loadStage) catchUp(ctx context.Context) error {
-	ends, err := kafka.EndOffsets(ctx, l.cluster, publish.TopicParts)
+	ends, err := kafka.EndOffsets(ctx, l.cluster, schema.TopicParts)
 	if err != nil {
 		return err
 	}

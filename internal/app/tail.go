@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kvwhatif/kvwhatif/collector/load"
-	"github.com/kvwhatif/kvwhatif/collector/publish"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
@@ -55,7 +54,7 @@ func Tail(ctx context.Context, s *Settings, log *slog.Logger, o TailOptions) err
 		}
 		cluster = kafka.Brokers(state.KafkaAddr)
 	}
-	first, last, err := kafka.Offsets(ctx, cluster, publish.TopicParts)
+	first, last, err := kafka.Offsets(ctx, cluster, schema.TopicParts)
 	if err != nil {
 		return err
 	}
@@ -82,7 +81,7 @@ func Tail(ctx context.Context, s *Settings, log *slog.Logger, o TailOptions) err
 
 // follow reads one partition from an offset on.
 func follow(ctx context.Context, c kafka.Cluster, partition int, offset int64, out chan<- kafka.Message) error {
-	r, err := kafka.NewPartitionReader(c, publish.TopicParts, partition, offset)
+	r, err := kafka.NewPartitionReader(c, schema.TopicParts, partition, offset)
 	if err != nil {
 		return err
 	}
