@@ -100,7 +100,7 @@ func optional(n Number) string {
 
 func measuredFacts(d Data) []fact {
 	m := d.Measured
-	source := "production traffic"
+	source := "the spans that arrived"
 	if d.Simulated {
 		source = "the fleet simulator, not a real fleet"
 	}
