@@ -99,11 +99,8 @@ func (v *Verdict) othersSentence() string {
 	} else {
 		s += " (predicted)"
 	}
-	if v.Net.Known() {
-		s += "; net, " + signed(v.Net.Value)
-		if v.Net.HasInterval() {
-			s += " (" + bounds(v.Net) + ")"
-		}
+	if v.Net.HasInterval() { // a measurement and a prediction make no net figure
+		s += "; net, " + signed(v.Net.Value) + " (" + bounds(v.Net) + ")"
 	}
 	return s + "."
 }

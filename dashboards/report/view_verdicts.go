@@ -120,7 +120,11 @@ func newVerdictRow(v *Verdict) verdictRow {
 }
 
 func newCard(v *Verdict) card {
-	s := symmetric(v.Own, v.Others, v.Net)
+	all := []*Interval{v.Own, v.Others}
+	if v.Net.HasInterval() {
+		all = append(all, v.Net)
+	}
+	s := symmetric(all...)
 	how := "measured by replay"
 	c := card{
 		Kind: string(v.Shown()), Word: v.Word(),
@@ -131,7 +135,9 @@ func newCard(v *Verdict) card {
 		c.Effects = []effect{
 			newEffect(s, v.Own, "On these requests", how),
 			newEffect(s, v.Others, "On other requests", "by the model"),
-			newEffect(s, v.Net, "Net", "sum of both"),
+		}
+		if v.Net.HasInterval() {
+			c.Effects = append(c.Effects, newEffect(s, v.Net, "Net", "sum of both"))
 		}
 	}
 	for i := range c.Effects { // what is unknown is not drawn as if it were decided

@@ -88,7 +88,7 @@ func TestShown(t *testing.T) {
 func TestSay(t *testing.T) {
 	v := sampleVerdicts()[0]
 	require.Equal(t, "On link busy, fetching made requests 412 ms slower than recomputing would have been (95 % interval 350 to 470 ms slower; 214 replays of 5,012 fetched requests). "+
-		"Each also cost other requests 30 ms of delay (predicted); net, 442 ms slower.", v.Say())
+		"Each also cost other requests 30 ms of delay (predicted).", v.Say())
 	v = Verdict{Path: "resident", Alternative: "recompute", Requests: 1, Replays: 1, Reason: "too few."}
 	require.Equal(t, "Over all links, it is unknown whether using what was resident helps against recomputing: too few (1 replay of 1 resident request).", v.Say())
 }
