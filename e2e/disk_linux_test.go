@@ -48,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 
 	require.NoError(t, os.Remove(filler))
 	require.NoError(t, <-sent)
-	checkOnce(t, up, all)
+	checkOnce(t, openTables(t, up.at.ClickHouse), all)
 	checkDiskLines(t, up.said())
 	up.stop(t)
 }
