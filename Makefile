@@ -43,7 +43,7 @@ nightly: ## the long tests too, then a minute of each fuzz target
 	@deploy/install-clickhouse.sh
 	@go run ./internal/kafka/install
 	@deploy/install-chromium.sh
-	go test -tags nightly -timeout 3h ./...
+	KVWHATIF_NIGHTLY=1 go test -tags nightly -timeout 3h ./...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
 
 .PHONY: generate
