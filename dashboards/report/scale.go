@@ -54,6 +54,9 @@ func roundStep(v float64) float64 {
 	return 10 * base
 }
 
+// fewIntervals are all shown whole: of so few none is an exception.
+const fewIntervals = 3
+
 // symmetric is a scale around zero that holds the intervals, except such as are
 // far wider than most: those are cut, and marked where they are.
 func symmetric(all ...*Interval) scale {
@@ -69,7 +72,7 @@ func symmetric(all ...*Interval) scale {
 	}
 	sort.Float64s(sizes)
 	widest := sizes[len(sizes)-1]
-	if typical := sizes[(len(sizes)-1)*2/3]; typical > 0 {
+	if typical := sizes[(len(sizes)-1)*2/3]; typical > 0 && len(sizes) > fewIntervals {
 		widest = math.Min(widest, 2.5*typical)
 	}
 	if widest < 10*dust {

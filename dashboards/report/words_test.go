@@ -230,7 +230,9 @@ func TestFittedScale(t *testing.T) {
 	s := fitted(ci(0.43, 0.1, 0.76, 9), ci(0.64, 0.29, 0.99, 9))
 	require.InDelta(t, 0.99, s.max/1.06, 1e-9, "it holds all of them")
 	require.Less(t, -s.min, 0.1, "and nothing on the side where none is")
-	require.True(t, markOf(fitted(ci(0, -1, 1, 9), ci(0, -1, 1, 9), ci(0, -1e6, 1, 9)), ci(0, -1e6, 1, 9), "x").CutLow, "one that is far wider is cut")
+	one, wide := ci(0, -1, 1, 9), ci(0, -1e6, 1, 9)
+	require.True(t, markOf(fitted(one, one, one, wide), wide, "x").CutLow, "one that is far wider is cut")
+	require.False(t, markOf(symmetric(ci(0, -0.06, 0.06, 9), one), one, "x").CutLow, "of two both are whole")
 	require.Equal(t, scale{}, fitted(nil, nil))
 }
 
