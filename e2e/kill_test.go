@@ -104,14 +104,18 @@ func TestStagesKilled(t *testing.T) {
 	}
 }
 
-// killServer ends a ClickHouse that this test has started.
+// killServer ends a ClickHouse that this test has started, and waits until the next
+// one answers: a loader that starts in between says that it is away, and ends.
 func killServer(t *testing.T, server *clickhouse.Embedded) {
 	t.Helper()
+	before := server.PID()
+	require.NotZero(t, before)
+	require.NoError(t, syscall.Kill(before, syscall.SIGKILL))
 	eventually(t, func() error {
-		if pid := server.PID(); pid != 0 {
-			return syscall.Kill(pid, syscall.SIGKILL)
+		if pid := server.PID(); pid == 0 || pid == before {
+			return errors.New("ClickHouse is between two starts")
 		}
-		return errors.New("ClickHouse is between two starts")
+		return nil
 	})
 }
 
