@@ -116,6 +116,7 @@ func demoRows(t *testing.T, dir string, thorough bool) []string {
 		checkGroups(t, d)
 		checkStages(t, d)
 		checkReplays(t, d)
+		checkCommands(t, dir)
 	}
 	d.slicesEqualARecount()
 	var out []string
@@ -164,4 +165,22 @@ func checkReplays(t *testing.T, d *tables) {
 	require.Zero(t, d.number("SELECT count() FROM requests FINAL WHERE hasAny(spans, (SELECT groupArray(span) FROM replays))"))
 	require.Zero(t, d.number("SELECT count() FROM requests FINAL WHERE startsWith(request_id, 'kvwhatif-replay-')"))
 	require.Zero(t, d.number("SELECT countIf(NOT (inclusion > 0 AND inclusion <= 1) OR leg = '') FROM replays FINAL"))
+}
+
+// checkCommands asks a running program by what its directory knows.
+func checkCommands(t *testing.T, dir string) {
+	t.Helper()
+	page := filepath.Join(t.TempDir(), "r.html")
+	done(t, "report", "--dir", dir, "--since", "5h", "--out", page)
+	checkPage(t, page)
+	var answer demoAnswer
+	require.NoError(t, json.Unmarshal([]byte(done(t, "verdict", "--dir", dir, "--since", "5h", "--rate", "0.16", "--control", "0.05", "--dry-run", "--output", "json")), &answer))
+	require.NotEmpty(t, answer.Verdicts)
+	lines := strings.Split(strings.TrimSpace(done(t, "tail", "--dir", dir, "--from-beginning", "--lines", "5", "--output", "json")), "\n")
+	require.Len(t, lines, 5)
+	for _, line := range lines {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
+	require.True(t, json.Valid([]byte(done(t, "coefficients", "history", "--dir", dir, "--output", "json"))))
+	require.Contains(t, done(t, "config", "show"), "collect.grpc")
 }
