@@ -27,7 +27,8 @@ type kind struct {
 var (
 	kindInvalid  = kind{codes.InvalidArgument, http.StatusBadRequest, false}
 	kindTooLarge = kind{codes.ResourceExhausted, http.StatusRequestEntityTooLarge, false}
-	kindMedia    = kind{codes.InvalidArgument, http.StatusUnsupportedMediaType, false}
+	kindMedia    = kind{codes.Unimplemented, http.StatusUnsupportedMediaType, false}
+	kindUnknown  = kind{codes.Unimplemented, http.StatusNotFound, false}
 	kindLater    = kind{codes.Unavailable, http.StatusServiceUnavailable, true}
 	kindSlow     = kind{codes.DeadlineExceeded, http.StatusRequestTimeout, false}
 	kindCanceled = kind{codes.Canceled, 499, false} // the sender went away
@@ -56,6 +57,9 @@ func readFailure(err error) *failure {
 		return failed(kindSlow, "the request took longer to arrive than collect.read_timeout")
 	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		return failed(kindInvalid, "the body is no gzip: %v", err)
+	}
+	if errors.Is(err, errSecondMessage) {
+		return failed(kindInvalid, "%v", err)
 	}
 	return failed(kindInvalid, "the body ended early: %v", err)
 }

@@ -1,152 +1,171 @@
 package otlp
 
 import (
-	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	_ "google.golang.org/grpc/encoding/gzip" // registers the compressor that OTLP requires
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 const (
-	maxStreams    = 128 // requests at a time on one connection
+	methodExport  = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+	typeGRPC      = "application/grpc"
+	maxStreams    = 128      // requests at a time on one connection
+	maxUnread     = 1 << 20  // of one connection: what waits for memory
+	maxStreamed   = 64 << 10 // of one request: small, so that those that wait leave the connection to others
 	maxHeaderSize = 16 << 10
+	framePrefix   = 5 // of a gRPC message: compressed or not, and its length
 )
 
-// raw is a message that stays encoded.
-type raw struct {
-	in  mem.Buffer
-	out []byte
-}
-
-// rawCodec leaves messages encoded: extract walks the bytes.
-type rawCodec struct{}
-
-func (rawCodec) Name() string { return "proto" }
-
-func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
-	m, ok := v.(*raw)
-	if !ok {
-		return nil, fmt.Errorf("encode gRPC message: %T is not *raw", v)
+// grpcServer speaks gRPC over HTTP/2 by itself, for grpc-go reads a message
+// whole, whatever its size, before it asks anybody: with it, the senders and not
+// the budget would bound the memory.
+func (r *Receiver) grpcServer() *http.Server {
+	s := r.server(http.HandlerFunc(r.serveGRPC))
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	s.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxStreamed,
+		SendPingTimeout: time.Minute, PingTimeout: 20 * time.Second,
 	}
-	return mem.BufferSlice{mem.SliceBuffer(m.out)}, nil
-}
-
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(*raw)
-	if !ok {
-		return fmt.Errorf("decode gRPC message: %T is not *raw", v)
-	}
-	m.in = data.MaterializeToBuffer(mem.DefaultBufferPool())
-	return nil
-}
-
-// traceService is opentelemetry.proto.collector.trace.v1.TraceService. Its one
-// method is unary, and is registered as a stream so that memory is reserved
-// before the message is read.
-var traceService = grpc.ServiceDesc{
-	ServiceName: "opentelemetry.proto.collector.trace.v1.TraceService",
-	HandlerType: (*any)(nil),
-	Streams:     []grpc.StreamDesc{{StreamName: "Export", Handler: func(srv any, s grpc.ServerStream) error { return srv.(*Receiver).exportGRPC(s) }}},
-	Metadata:    "opentelemetry/proto/collector/trace/v1/trace_service.proto",
-}
-
-func (r *Receiver) grpcServer() *grpc.Server {
-	s := grpc.NewServer(
-		grpc.ForceServerCodecV2(rawCodec{}),
-		grpc.MaxRecvMsgSize(r.cfg.MaxRequestBytes),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxHeaderListSize(maxHeaderSize),
-		grpc.ConnectionTimeout(r.cfg.ReadTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: r.cfg.IdleTimeout, Time: time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.UnknownServiceHandler(unknownService),
-	)
-	s.RegisterService(&traceService, r)
 	return s
 }
 
-// unknownService answers what is not traces.
-func unknownService(_ any, s grpc.ServerStream) error {
-	method, _ := grpc.MethodFromServerStream(s)
-	if strings.HasPrefix(method, "/opentelemetry.proto.collector.") {
-		return status.Errorf(codes.Unimplemented, "kvwhatif takes traces only, not %s: send those elsewhere", method)
+func (r *Receiver) serveGRPC(w http.ResponseWriter, q *http.Request) {
+	if q.Method != http.MethodPost || !strings.HasPrefix(q.Header.Get("Content-Type"), typeGRPC) {
+		http.Error(w, "OTLP over gRPC only: OTLP over HTTP has a port of its own (collect.http)", http.StatusUnsupportedMediaType)
+		return
 	}
-	return status.Errorf(codes.Unimplemented, "unknown method %s", method)
-}
-
-func (r *Receiver) exportGRPC(s grpc.ServerStream) error {
-	h := hold{budget: r.budget}
-	defer h.release()
-	p, err := r.receiveGRPC(s, &h)
-	r.answered(overGRPC, status.Code(err).String())
-	if err != nil {
-		return err
+	w.Header().Set("Content-Type", typeGRPC)
+	w.Header().Set("Grpc-Accept-Encoding", "gzip")
+	if q.URL.Path != methodExport {
+		r.endGRPC(w, unknownMethod(q.URL.Path))
+		return
 	}
-	return s.SendMsg(&raw{out: appendResponse(nil, p)})
-}
-
-func (r *Receiver) receiveGRPC(s grpc.ServerStream, h *hold) (partial, error) {
-	ctx := s.Context()
-	if f := h.reserve(ctx, firstReserve); f != nil {
-		return partial{}, r.status(f)
-	}
-	m, err := r.receive(s)
-	if err != nil {
-		return partial{}, err
-	}
-	defer m.Free()
-	if f := h.reserve(ctx, withParts*int64(m.Len())); f != nil {
-		return partial{}, r.status(f)
-	}
-	p, f := r.export(ctx, m.ReadOnlyData())
+	p, f := r.receiveGRPC(q)
 	if f != nil {
-		return partial{}, r.status(f)
+		r.answered(overGRPC, f.grpc.String())
+		r.endGRPC(w, f)
+		return
 	}
-	return p, nil
+	r.answered(overGRPC, codes.OK.String())
+	answer := appendResponse(make([]byte, framePrefix), p)
+	binary.BigEndian.PutUint32(answer[1:], uint32(len(answer)-framePrefix))
+	if _, err := w.Write(answer); err == nil {
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	}
 }
 
-// receive reads the message, and gives up on a sender that takes too long: when
-// the handler returns, gRPC ends the stream and with it the reading.
-func (r *Receiver) receive(s grpc.ServerStream) (mem.Buffer, error) {
-	type received struct {
-		buffer mem.Buffer
-		err    error
+// unknownMethod answers what is not traces.
+func unknownMethod(method string) *failure {
+	if strings.HasPrefix(method, "/opentelemetry.proto.collector.") {
+		return failed(kindUnknown, "kvwhatif takes traces only, not %s: send those elsewhere", method)
 	}
-	done := make(chan received, 1)
-	go func() {
-		var m raw
-		err := s.RecvMsg(&m)
-		done <- received{m.in, err}
-	}()
-	limit, cancel := context.WithTimeout(s.Context(), r.cfg.ReadTimeout)
-	defer cancel()
-	select {
-	case m := <-done:
-		return m.buffer, m.err
-	case <-limit.Done():
-		if err := s.Context().Err(); err != nil {
-			return nil, status.FromContextError(err).Err()
+	return failed(kindUnknown, "unknown method %s", method)
+}
+
+func (r *Receiver) receiveGRPC(q *http.Request) (partial, *failure) {
+	var prefix [framePrefix]byte
+	if _, err := io.ReadFull(q.Body, prefix[:]); err != nil {
+		return partial{}, unread(q, readFailure(err))
+	}
+	length := int64(binary.BigEndian.Uint32(prefix[1:]))
+	if length > int64(r.cfg.MaxRequestBytes) {
+		return partial{}, r.tooLarge(length)
+	}
+	encoding := ""
+	if prefix[0] != 0 {
+		encoding = q.Header.Get("Grpc-Encoding")
+	}
+	p, f := r.receive(q.Context(), body{&message{q.Body, length}, length, encoding, false})
+	return p, unread(q, f)
+}
+
+// unread corrects a failure to read for a sender that went away.
+func unread(q *http.Request, f *failure) *failure {
+	if f != nil && f.kind == kindInvalid && q.Context().Err() != nil {
+		return failed(kindCanceled, "%v", q.Context().Err())
+	}
+	return f
+}
+
+// message reads a gRPC message of known length, and then that nothing follows,
+// for a unary call has one.
+type message struct {
+	io.Reader
+	left int64
+}
+
+var errSecondMessage = errors.New("a second message follows")
+
+func (m *message) Read(b []byte) (int, error) {
+	if m.left == 0 {
+		var one [1]byte
+		n, err := m.Reader.Read(one[:])
+		if n > 0 {
+			err = errSecondMessage
 		}
-		return nil, r.status(failed(kindSlow, "the request took longer to arrive than %v (collect.read_timeout)", r.cfg.ReadTimeout))
+		return 0, err
 	}
+	n, err := m.Reader.Read(b[:min(int64(len(b)), m.left)])
+	m.left -= int64(n)
+	if err == io.EOF && m.left > 0 {
+		err = io.ErrUnexpectedEOF
+	} else if m.left == 0 {
+		err = nil // the next Read tells
+	}
+	return n, err
 }
 
-// status is f as gRPC says it, with the delay where the sender should wait.
-func (r *Receiver) status(f *failure) error {
+// endGRPC answers with a status, and the delay where the sender should wait.
+func (r *Receiver) endGRPC(w http.ResponseWriter, f *failure) {
 	s := status.New(f.grpc, f.text)
 	if f.retry {
 		if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(r.cfg.RetryAfter)}); err == nil {
 			s = detailed
+			if details, err := proto.Marshal(s.Proto()); err == nil {
+				w.Header().Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
+			}
 		}
 	}
-	return s.Err()
+	w.Header().Set("Grpc-Status", strconv.Itoa(int(f.grpc)))
+	w.Header().Set("Grpc-Message", percentEncoded(f.text))
+}
+
+// percentEncoded writes a status message as gRPC has it in a header.
+func percentEncoded(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c >= ' ' && c <= '~' && c != '%' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// server has the limits that both protocols share.
+func (r *Receiver) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: r.cfg.ReadTimeout,
+		ReadTimeout:       r.cfg.ReadTimeout,
+		WriteTimeout:      r.cfg.ReadTimeout + time.Minute + 30*time.Second, // Kafka may take a minute
+		IdleTimeout:       r.cfg.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderSize,
+		ErrorLog:          slog.NewLogLogger(r.logger.Handler(), slog.LevelDebug),
+	}
 }

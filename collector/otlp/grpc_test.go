@@ -2,6 +2,10 @@ package otlp
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,8 +59,8 @@ func TestGRPC(t *testing.T) {
 		{"empty", nil, false, codes.OK, "", 0},
 		{"no protobuf", []byte("hello"), false, codes.InvalidArgument, "read OTLP trace request", 0},
 		{"cut", vllm[:len(vllm)-1], false, codes.InvalidArgument, "read OTLP trace request", 0},
-		{"large", make([]byte, 1<<20+1), false, codes.ResourceExhausted, "larger than max", 0},
-		{"bomb", make([]byte, 20<<20), true, codes.ResourceExhausted, "larger than max", 0},
+		{"large", make([]byte, 1<<20+1), false, codes.ResourceExhausted, "collect.max_request_bytes", 0},
+		{"bomb", make([]byte, 20<<20), true, codes.ResourceExhausted, "collect.max_request_bytes", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p fake
@@ -142,4 +146,71 @@ func TestGRPCPartialSuccess(t *testing.T) {
 	require.NoError(t, err)
 	want := &collectorpb.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "1 spans refused: attribute kvreuse.ttft: -1, at least 0"}
 	require.True(t, proto.Equal(want, out.PartialSuccess), out)
+}
+
+// half begins an export whose message is announced with length bytes, and sends
+// body of it. It ends with the test.
+func half(t *testing.T, r *Receiver, length int, body []byte) *io.PipeWriter {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	read, write := io.Pipe()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.GRPCAddr()+methodExport, read)
+	require.NoError(t, err)
+	q.Header.Set("Content-Type", typeGRPC)
+	var under sync.WaitGroup
+	under.Go(func() {
+		if a, err := transport.RoundTrip(q); err == nil {
+			a.Body.Close()
+		}
+	})
+	t.Cleanup(func() { write.Close(); under.Wait(); transport.CloseIdleConnections() })
+	_, err = write.Write(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(length)), body...))
+	require.NoError(t, err)
+	return write
+}
+
+// What senders announce and do not send takes no room from others.
+func TestGRPCAnnouncedTakesNoRoom(t *testing.T) {
+	cfg := local()
+	cfg.MaxRequestBytes, cfg.MaxInFlightBytes = 16<<20, 16<<20
+	r := start(t, cfg, new(fake))
+	for range 8 {
+		half(t, r, 16<<20, []byte("begun"))
+	}
+	require.Eventually(t, func() bool { return r.budget.used.Load() >= 8*withParts*firstReserve }, 10*time.Second, time.Millisecond)
+	_, err := export(t, dial(t, r), make([]byte, 0))
+	require.NoError(t, err)
+	require.LessOrEqual(t, r.budget.used.Load(), int64(4<<20))
+}
+
+// What has come of large messages is in memory only where it is reserved.
+func TestGRPCMemoryIsBoundedWhileItComes(t *testing.T) {
+	cfg := local()
+	cfg.MaxRequestBytes, cfg.MaxInFlightBytes, cfg.Wait = 8<<20, 16<<20, 0
+	r := start(t, cfg, new(fake))
+	first := half(t, r, 8<<20, make([]byte, 2<<20))
+	require.Eventually(t, func() bool { return r.budget.used.Load() == 12<<20 }, 10*time.Second, time.Millisecond)
+	_, err := export(t, dial(t, r), make([]byte, 2<<20))
+	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	_, err = export(t, dial(t, r), nil)
+	require.NoError(t, err, "small ones have room of their own")
+	first.Close()
+}
+
+func TestGRPCSecondMessage(t *testing.T) {
+	r := start(t, local(), new(fake))
+	s, err := dial(t, r).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, methodExport)
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, s.SendMsg(new(collectorpb.ExportTraceServiceRequest)))
+	}
+	require.NoError(t, s.CloseSend())
+	err = s.RecvMsg(new(collectorpb.ExportTraceServiceResponse))
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
+	require.ErrorContains(t, err, "a second message follows")
+}
+
+func TestPercentEncoded(t *testing.T) {
+	require.Equal(t, "a %25 \"b\" %C3%A9%0A", percentEncoded("a % \"b\" \u00e9\n"))
 }

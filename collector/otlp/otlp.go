@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"google.golang.org/grpc"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kvwhatif/kvwhatif/collector/extract"
 )
@@ -37,7 +37,7 @@ type Receiver struct {
 	budget    *budget
 	*metrics
 
-	grpc      *grpc.Server
+	grpc      *http.Server
 	http      *http.Server
 	listeners map[protocol]net.Listener
 	serving   sync.WaitGroup
@@ -96,7 +96,7 @@ func (r *Receiver) serve(p protocol, serve func(net.Listener) error) {
 	}
 	r.logger.Info("listening for OTLP", "protocol", string(p), "address", l.Addr().String())
 	r.serving.Go(func() {
-		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			r.failed <- fmt.Errorf("serve OTLP over %s on %s: %w", p, l.Addr(), err)
 		}
 	})
@@ -130,21 +130,14 @@ func (r *Receiver) address(p protocol) string {
 // then cuts them off, which is its error. It can be called more than once, and
 // without Start.
 func (r *Receiver) Shutdown(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.grpc.GracefulStop()
-	}()
-	err := r.http.Shutdown(ctx)
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-		r.grpc.Stop()
-		<-done
+	var stopping errgroup.Group
+	for _, server := range []*http.Server{r.grpc, r.http} {
+		stopping.Go(func() error { return server.Shutdown(ctx) })
 	}
+	err := stopping.Wait()
 	r.closeListeners() // those whose server had not begun to serve
 	if err != nil {
+		r.grpc.Close()
 		r.http.Close()
 		err = fmt.Errorf("shut down the OTLP receiver: requests under way were cut off: %w", err)
 	}
