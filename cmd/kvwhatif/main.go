@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) int {
 		return 128 + int(syscall.SIGINT)
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
-		fmt.Fprintln(os.Stderr, "kvwhatif: "+line)
+		fmt.Fprintln(&plain{w: os.Stderr}, "kvwhatif: "+line)
 	}
 	var usage usageError
 	var verdict failOnError

@@ -161,7 +161,7 @@ func (c *cli) print(w io.Writer, v any, text func(io.Writer) error) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
 	}
-	return text(w)
+	return text(&plain{w: w})
 }
 
 // backendFlags adds the flags of commands that reach outside servers.

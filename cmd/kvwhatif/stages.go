@@ -97,9 +97,11 @@ in --dir for a running "kvwhatif up".`,
 			if err != nil {
 				return err
 			}
-			return app.Tail(cmd.Context(), s, log, app.TailOptions{
-				Beginning: beginning, Limit: limit, JSON: c.output == "json", Out: cmd.OutOrStdout(),
-			})
+			asJSON, out := c.output == "json", cmd.OutOrStdout()
+			if !asJSON {
+				out = &plain{w: out}
+			}
+			return app.Tail(cmd.Context(), s, log, app.TailOptions{Beginning: beginning, Limit: limit, JSON: asJSON, Out: out})
 		},
 	}
 	backendFlags(cmd, "kafka", "dir")

@@ -138,7 +138,7 @@ func Query(ctx context.Context, conn driver.Conn, r Range, level float64) (Mean,
 	const second = "2006-01-02 15:04:05"
 	p := ch.Parameters{
 		"from": r.Window.From.UTC().Format(second), "until": r.Until.UTC().Truncate(time.Second).Format(second),
-		"pair_from": r.From.String(), "pair_to": r.To.String(), "policy": r.Policy, "model": r.Model, "tier": r.Tier, "link": r.Link, "size_bucket": "",
+		"pair_from": r.From.String(), "pair_to": r.To.String(), "policy": escaped(r.Policy), "model": escaped(r.Model), "tier": escaped(r.Tier), "link": escaped(r.Link), "size_bucket": "",
 		"z": strconv.FormatFloat(distuv.UnitNormal.Quantile(1-(1-level)/2), 'g', -1, 64), "min_legs": strconv.Itoa(MinLegs), "min_blocks": strconv.Itoa(MinBlocks),
 	}
 	if r.Size != nil {

@@ -76,10 +76,16 @@ func parameters(s Scope, w Window, opt Options) ch.Parameters {
 	return ch.Parameters{
 		"from": strconv.FormatInt(w.From.UnixNano(), 10), "until": strconv.FormatInt(w.Until.UnixNano(), 10),
 		"legs_until": strconv.FormatInt(w.Until.Add(opt.LegLag).UnixNano(), 10),
-		"policy":     s.Policy, "model": s.Model, "tier": s.Tier, "link": s.Link, "service": s.Service,
+		"policy":     escaped(s.Policy), "model": escaped(s.Model), "tier": escaped(s.Tier), "link": escaped(s.Link), "service": escaped(s.Service),
 		"limit": strconv.Itoa(opt.MaxDecisions + 1),
 	}
 }
+
+// ClickHouse reads a parameter as tab-separated text: without this a name with a
+// newline is refused, and one with a backslash is another name.
+var escapes = strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`)
+
+func escaped(name string) string { return escapes.Replace(name) }
 
 // readDecisions fills Decisions and gives their positions by id.
 func (s *Sample) readDecisions(ctx context.Context, conn driver.Conn, scope Scope, opt Options) (map[schema.RowID]int, error) {

@@ -214,6 +214,24 @@ func TestRowsThatSayLittle(t *testing.T) {
 	assert.EqualValues(t, 2, stored(t, conn).Unknown)
 }
 
+// TestAnyNameIsAScope: whoever sends spans chooses the names.
+func TestAnyNameIsAScope(t *testing.T) {
+	const odd = "a\nb\t\\t'{x:String}\x1b\x00é"
+	w, conn := newWorld(t, 100, 0), database(t)
+	for _, p := range w.parts[:40] {
+		p.Decision.Policy, p.Decision.Link, p.Decision.Model = odd, odd, odd
+	}
+	w.store(t, conn)
+	all, err := JudgeAll(t.Context(), conn, window, w.options())
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	r, err := Judge(t.Context(), conn, Scope{Policy: odd, Link: odd, Model: odd}, window, w.options())
+	require.NoError(t, err)
+	assert.Equal(t, 40, r.Decisions)
+	_, err = Query(t.Context(), conn, Range{Window: window, Policy: odd, Link: odd, Model: odd}, 0.95)
+	require.NoError(t, err)
+}
+
 func TestJudgeAll(t *testing.T) {
 	w, conn := newWorld(t, 3000, 0), database(t)
 	w.store(t, conn)
