@@ -195,6 +195,7 @@ type Arm struct {
 	Link     string    `json:"link"`    // whose traffic; "" where there is one comparison only
 	Default  bool      `json:"default"` // the arm that the others are compared with
 	AA       bool      `json:"aa"`      // the default's policy with another seed: its Gain must cover 0
+	Runs     int64     `json:"runs"`    // whole runs on noise of their own; 0 where it is not said
 	Requests int64     `json:"requests"`
 	Mean     Number    `json:"mean_seconds"` // TTFT
 	P50      Number    `json:"p50_seconds"`

@@ -60,7 +60,7 @@ func armsUnit(arms []*Arm) func(Number) string {
 }
 
 func newArmRow(s scale, a *Arm, word func(Number) string) armRow {
-	r := armRow{Name: orUnlabelled(a.Policy), Note: a.Note, Requests: plural(a.Requests, "request"), Mean: word(a.Mean), P50: word(a.P50), P95: word(a.P95), P99: word(a.P99), N: "no pairs"}
+	r := armRow{Name: orUnlabelled(a.Policy), Note: a.Note, Requests: armRequests(a), Mean: word(a.Mean), P50: word(a.P50), P95: word(a.P95), P99: word(a.P99), N: "no pairs"}
 	switch {
 	case a.AA && r.Note == "":
 		r.Note = "A/A: the default with another seed"
@@ -76,7 +76,7 @@ func newArmRow(s scale, a *Arm, word func(Number) string) armRow {
 		r.Bounds = "no paired requests"
 	}
 	if a.Gain.Known() {
-		r.Gain, r.Bounds, r.N = signed(a.Gain.Value), bounds(a.Gain), plural(a.Gain.N, "pair")
+		r.Gain, r.Bounds, r.N = signed(a.Gain.Value), bounds(a.Gain), plural(a.Gain.N, "pair")+armRuns(a)
 	}
 	return r
 }
@@ -94,4 +94,14 @@ func sayAA(a *Arm) string {
 		return arm + " ran the default policy again with another seed: its interval (" + span(a.Gain.Low, a.Gain.High) + ") covers no difference, as it must."
 	}
 	return arm + " ran the default policy again with another seed, and its interval (" + span(a.Gain.Low, a.Gain.High) + ") does NOT cover no difference: this comparison finds differences where there are none. Do not trust it."
+}
+
+// armRequests is how many requests an arm's figures are of.
+func armRequests(a *Arm) string { return plural(a.Requests, "request") + armRuns(a) }
+
+func armRuns(a *Arm) string {
+	if a.Runs == 0 {
+		return ""
+	}
+	return " in " + plural(a.Runs, "run")
 }

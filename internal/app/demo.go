@@ -55,7 +55,7 @@ type demo struct {
 
 	mains    []*mainRun
 	fitted   *Calibrated
-	arms     []armRun
+	arms     []armResult
 	verdicts []*verdict.Result
 }
 
@@ -70,6 +70,9 @@ func Demo(ctx context.Context, s *Settings, o DemoOptions, log *slog.Logger) (re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.dir.Close()) }()
+	if err := d.claim(); err != nil {
+		return nil, err
+	}
 	d.note("start the engines", 0, 1)
 	if d.backend, err = OpenEmbedded(ctx, d.dir, d.settings, log); err != nil {
 		return nil, err
@@ -83,6 +86,17 @@ func Demo(ctx context.Context, s *Settings, o DemoOptions, log *slog.Logger) (re
 	}
 	d.note("start the engines", 1, 1)
 	return d.steps(d.process.ctx)
+}
+
+// claim keeps the runs of other demos out of the directory: they lie at the same
+// times, and every number would be of both.
+func (d *demo) claim() error {
+	flags := fmt.Sprintf("--seed %d --requests %d", d.Seed, d.Requests)
+	if held := d.dir.State.Demo; held != "" && held != flags {
+		return fmt.Errorf("directory %s holds the demo of %s, with which this one would be mixed: choose another with --dir, or remove it", d.settings.Dir, held)
+	}
+	d.dir.State.Demo = flags
+	return d.dir.Save()
 }
 
 // demoSettings is what a demo needs otherwise than a production: ports that

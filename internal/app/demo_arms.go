@@ -16,7 +16,8 @@ import (
 )
 
 // arm is one policy of the comparison. All but the A/A arm have the same noise, so
-// that their differences are the policies'; none has the noise that was fitted.
+// that their differences are the policies'; none has the noise that was fitted. In the
+// tables the second run of an arm is a policy of its own, such as fitted-2.
 type arm struct {
 	name   string // policy as written on the spans
 	note   string // for people
@@ -32,79 +33,107 @@ var arms = []arm{
 	{name: "fitted", note: "by the published coefficients and link prices", decide: PolicyFitted},
 }
 
-// Seeds of the arms' noise, after the demo's own.
+// Seeds of the arms' noise, after the demo's own; each run has the next one.
 const (
 	armSeed = 1_000_003
 	aaSeed  = 2_000_003
 )
 
-// armRun is what an arm came to on one link.
-type armRun struct {
+// armRuns is how often each arm runs, on noise of its own each time. The interval
+// of a difference is from how runs differ: what happens within one run of a loaded
+// link hangs together, and blocks of its time understate that.
+const armRuns = 4
+
+// armResult is what an arm came to on one link, over its runs.
+type armResult struct {
 	arm
-	scenario, link string
-	summary        *Simulation
-	ttft           []float64 // seconds, by request
-	block          []int     // of time, by request
-	gain           estimate.Difference
-	revisions      int64 // of coefficient documents that decided
+	link string
+	mean []float64 // TTFT by run, seconds
+	ttft []float64 // of all requests of all runs, seconds, rising
+	gain estimate.Difference
 }
 
 // armStep is how often the fitted arm stops for new prices, simulated seconds.
-var armStep = map[string]float64{ScenarioBusy: 2.5, ScenarioCalm: 20}
-
-// blockSeconds is the length of a block of time within which requests share what
-// happened to the link.
-var blockSeconds = map[string]float64{ScenarioBusy: 5, ScenarioCalm: 60}
+var armStep = map[string]float64{ScenarioBusy: 2.5, ScenarioCalm: 40}
 
 // compare runs every arm on the second half of the trace, from the caches that the
 // first half left.
 func (d *demo) compare(ctx context.Context) error {
 	for _, m := range d.mains {
-		var base *armRun
+		base := len(d.arms)
 		for _, a := range arms {
-			r, err := d.runArm(ctx, m, a)
-			if err != nil {
-				return fmt.Errorf("policy %s on the %s link: %w", a.name, m.scenario, err)
+			r := armResult{arm: a, link: m.link}
+			for run := range armRuns {
+				t, err := d.runArm(ctx, m, a, run)
+				if err != nil {
+					return fmt.Errorf("policy %s on the %s link: %w", a.name, m.scenario, err)
+				}
+				r.add(t)
 			}
-			if base == nil {
-				base = r
-			} else {
-				r.gain = estimate.Paired(r.ttft, base.ttft, r.block)
-			}
-			d.arms = append(d.arms, *r)
+			slices.Sort(r.ttft)
+			d.arms = append(d.arms, r)
+			d.arms[len(d.arms)-1].gain = r.against(&d.arms[base])
 		}
 	}
 	return nil
 }
 
-func (d *demo) runArm(ctx context.Context, m *mainRun, a arm) (*armRun, error) {
+// add takes in one run.
+func (r *armResult) add(t *traffic) {
+	sum := 0.0
+	for i := range t.outcomes {
+		r.ttft = append(r.ttft, t.outcomes[i].Observed.TTFT.V)
+		sum += t.outcomes[i].Observed.TTFT.V
+	}
+	r.mean = append(r.mean, sum/float64(len(t.outcomes)))
+}
+
+// against is how much faster the arm's requests were than the same ones under the
+// default, run by run.
+func (r *armResult) against(base *armResult) estimate.Difference {
+	differences := make([]float64, len(r.mean))
+	for i := range r.mean {
+		differences[i] = base.mean[i] - r.mean[i]
+	}
+	return estimate.AcrossRuns(differences, len(r.ttft))
+}
+
+// runArm runs an arm once. Its first run, and every run that is priced by what the
+// tables say of it, goes through the whole pipeline.
+func (d *demo) runArm(ctx context.Context, m *mainRun, a arm, run int) (*traffic, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c, err := d.armClient(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	t, err := d.armTraffic(m, a, c)
+	t, err := d.armTraffic(m, a, run, c)
 	if err != nil {
 		return nil, err
 	}
-	emitter, err := NewEmitter(ctx, d.at.GRPC, t.service())
-	if err != nil {
-		return nil, err
-	}
-	run := &lockstep{traffic: t, emitter: emitter, every: math.Inf(1), tick: d.ticker(a.name + ", " + m.scenario)}
+	step := &lockstep{traffic: t, every: math.Inf(1), tick: d.armTicker(m, a, run)}
 	if a.decide == PolicyFitted {
-		pricer, err := d.newPricer(a, t)
+		pricer, err := d.newPricer(t)
 		if err != nil {
 			return nil, err
 		}
-		run.every, run.arrived = armStep[m.scenario], d.catchUp
-		run.stopped = func(ctx context.Context, now float64) error { return d.reprice(ctx, pricer, c, t.instant(now)) }
+		step.every, step.arrived = armStep[m.scenario], d.catchUp
+		step.stopped = func(ctx context.Context, now float64) error { return d.reprice(ctx, pricer, c, t.instant(now)) }
 	}
-	if err := errors.Join(run.run(ctx), emitter.Close(context.WithoutCancel(ctx))); err != nil {
+	if run > 0 && a.decide != PolicyFitted {
+		return t, step.run(ctx)
+	}
+	if step.emitter, err = NewEmitter(ctx, d.at.GRPC, t.service()); err != nil {
 		return nil, err
 	}
-	return d.armResult(m, a, t), nil
+	return t, errors.Join(step.run(ctx), step.emitter.Close(context.WithoutCancel(ctx)))
+}
+
+// armTicker counts the runs of an arm as one stage.
+func (d *demo) armTicker(m *mainRun, a arm, run int) func(done, total int) {
+	return func(done, total int) {
+		d.note(a.name+", "+m.scenario, run*total+done, armRuns*total)
+	}
 }
 
 // armClient follows the coefficient server where the arm decides by it, and waits
@@ -133,31 +162,34 @@ func (d *demo) armClient(ctx context.Context, a arm) (*client.Client, error) {
 	return c, nil
 }
 
-func (d *demo) armTraffic(m *mainRun, a arm, c *client.Client) (*traffic, error) {
-	seed := d.Seed + armSeed
+func (d *demo) armTraffic(m *mainRun, a arm, run int, c *client.Client) (*traffic, error) {
+	seed, name := d.Seed+armSeed+uint64(run), a.name
 	if a.aa {
-		seed = d.Seed + aaSeed
+		seed += aaSeed
 	}
-	cfg, err := d.world.config(m.scenario, a.name, seed)
+	if run > 0 {
+		name = fmt.Sprintf("%s-%d", a.name, run+1)
+	}
+	cfg, err := d.world.config(m.scenario, name, seed)
 	if err != nil {
 		return nil, err
 	}
 	cfg.Warm = m.warm
 	_, second := d.world.halves()
 	return newTraffic(trafficSpec{
-		name:   identity{run: d.run, scenario: m.scenario, policy: a.name, seed: seed},
+		name:   identity{run: d.run, scenario: m.scenario, policy: name, seed: seed},
 		decide: a.decide, fleet: cfg, requests: second, first: len(d.world.requests) / 2,
 		base: d.dir.State.BaseTime.Add(armsOffset[m.scenario]), explore: fleet.Exploration{},
 	}, newCoordinator(c))
 }
 
-// newPricer is a second server over the same store that prices links by this arm's
+// newPricer is a second server over the same store that prices links by this run's
 // own demand, in simulated time.
-func (d *demo) newPricer(a arm, t *traffic) (*serve.Server, error) {
+func (d *demo) newPricer(t *traffic) (*serve.Server, error) {
 	s := *d.settings
 	s.Serve.PriceEvery = DefaultSettings().Serve.PriceEvery
 	s.Serve.Coordinators = fleetCoordinators
-	return newServer(d.backend.Conn, &s, read.Filter{Policies: []string{a.name}, Services: []string{t.service()}}, d.log)
+	return newServer(d.backend.Conn, &s, read.Filter{Policies: []string{t.name.policy}, Services: []string{t.service()}}, d.log)
 }
 
 // fleetCoordinators is how many coordinators share the simulated links.
@@ -199,24 +231,4 @@ func (d *demo) follow(ctx context.Context, c *client.Client) error {
 		}
 	}
 	return nil
-}
-
-func (d *demo) armResult(m *mainRun, a arm, t *traffic) *armRun {
-	r := &armRun{
-		arm: a, scenario: m.scenario, link: m.link, summary: t.summary(),
-		ttft: make([]float64, len(t.requests)), block: make([]int, len(t.requests)),
-	}
-	speed := 1.0
-	if m.scenario == ScenarioBusy {
-		speed = busySpeedUp
-	}
-	for i := range t.outcomes {
-		o := &t.outcomes[i]
-		r.ttft[o.Index] = o.Observed.TTFT.V
-		r.block[o.Index] = int(t.requests[o.Index].At / speed / blockSeconds[m.scenario])
-	}
-	seen := slices.Clone(t.revision)
-	slices.Sort(seen)
-	r.revisions = int64(len(slices.Compact(seen)))
-	return r
 }

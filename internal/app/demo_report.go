@@ -206,8 +206,9 @@ func (d *demo) armRows() []report.Arm {
 	for i := range d.arms {
 		r := &d.arms[i]
 		row := report.Arm{
-			Policy: r.name, Note: r.note, Link: r.link, Default: r.decide == PolicyFetchAll && !r.aa, AA: r.aa, Requests: int64(r.summary.Requests),
-			Mean: report.Num(r.summary.Mean), P50: report.Num(r.summary.P50), P95: report.Num(r.summary.P95), P99: report.Num(r.summary.P99),
+			Policy: r.name, Note: r.note, Link: r.link, Default: r.decide == PolicyFetchAll && !r.aa, AA: r.aa,
+			Requests: int64(len(r.ttft)), Runs: int64(len(r.mean)), Mean: report.Num(mean(r.mean)),
+			P50: report.Num(quantile(r.ttft, 0.5)), P95: report.Num(quantile(r.ttft, 0.95)), P99: report.Num(quantile(r.ttft, 0.99)),
 		}
 		if !row.Default {
 			row.Gain, row.Reason = interval(r.gain), r.gain.Why
@@ -215,6 +216,15 @@ func (d *demo) armRows() []report.Arm {
 		out = append(out, row)
 	}
 	return out
+}
+
+// mean of values; NaN of none.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
 }
 
 func interval(g estimate.Difference) *report.Interval {

@@ -35,6 +35,7 @@ type State struct {
 	ReplaySalt     string    `json:"replay_salt"`              // secret of the sampling plan, hex
 	ReplayRate     float64   `json:"replay_rate,omitempty"`    // of the plan, where it is not the settings'
 	ReplayControl  float64   `json:"replay_control,omitempty"` // likewise
+	Demo           string    `json:"demo,omitempty"`           // flags of the demo whose rows are in it
 }
 
 const (

@@ -13,7 +13,7 @@ import (
 // prices) happens at the right simulated time.
 type lockstep struct {
 	traffic *traffic
-	emitter *Emitter
+	emitter *Emitter                        // nil: no spans are sent
 	every   float64                         // simulated seconds between stops; +Inf: never
 	replay  *simReplay                      // nil: none
 	arrived func(ctx context.Context) error // waits until what was sent is in the tables; nil: does not wait
@@ -38,7 +38,9 @@ func (l *lockstep) run(ctx context.Context) error {
 			return err
 		}
 		t.outcomes = append(t.outcomes, outcomes...)
-		t.emit(ctx, l.emitter.Tracer(), outcomes)
+		if l.emitter != nil {
+			t.emit(ctx, l.emitter.Tracer(), outcomes)
+		}
 		if err := l.stop(ctx, now); err != nil {
 			return err
 		}
@@ -46,6 +48,13 @@ func (l *lockstep) run(ctx context.Context) error {
 			return fmt.Errorf("scenario %s: %d of %d requests had no first token %v s after the last arrival",
 				t.name.scenario, len(t.requests)-len(t.outcomes), len(t.requests), maxDrain)
 		}
+	}
+	return l.flush(ctx)
+}
+
+func (l *lockstep) flush(ctx context.Context) error {
+	if l.emitter == nil {
+		return nil
 	}
 	return l.emitter.Flush(ctx)
 }
@@ -69,7 +78,7 @@ func (l *lockstep) stop(ctx context.Context, now float64) error {
 	if math.IsInf(l.every, 1) {
 		return nil
 	}
-	if err := l.emitter.Flush(ctx); err != nil {
+	if err := l.flush(ctx); err != nil {
 		return err
 	}
 	if l.arrived != nil {

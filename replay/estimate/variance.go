@@ -117,9 +117,33 @@ func quantile(level, df float64) float64 {
 type Difference struct {
 	Mean   float64 // of b − a: positive where a was less
 	Lo, Hi float64
-	N      int // pairs used
-	Blocks int
+	N      int    // pairs used
+	Blocks int    // of time, or runs
 	Why    string // why there is no interval; "" where there is one
+}
+
+// AcrossRuns is the mean of differences between arms, one of each pair of whole
+// runs on noise of its own, with a 95 % interval by Student's t over the runs.
+// Within one run of a loaded system all that follows hangs together, so that blocks
+// of its time look surer than they are; runs are independent. pairs is how many
+// requests were paired in all. With fewer than three runs it gives no interval.
+func AcrossRuns(differences []float64, pairs int) Difference {
+	n := float64(len(differences))
+	out := Difference{Lo: math.NaN(), Hi: math.NaN(), N: pairs, Blocks: len(differences)}
+	for _, d := range differences {
+		out.Mean += d / n
+	}
+	if len(differences) < 3 {
+		out.Why = "fewer than three runs"
+		return out
+	}
+	v := 0.0
+	for _, d := range differences {
+		v += (d - out.Mean) * (d - out.Mean) / (n * (n - 1))
+	}
+	i := interval(out.Mean, 0.95, part{v, n - 1})
+	out.Lo, out.Hi = i.Lo, i.Hi
+	return out
 }
 
 // Paired compares two arms that ran the same requests, a[i] with b[i], such as
