@@ -248,18 +248,10 @@ func (d *demo) addCalibration(c *report.Calibration) {
 	}
 	for _, s := range d.fitted.Gate.Slices {
 		c.Challenges = append(c.Challenges, report.Contest{
-			Slice: s.Slice.String(), N: int64(s.N), Champion: numberOf(s.ChampionError), Challenger: numberOf(s.ChallengerError),
+			Slice: s.Slice.String(), N: int64(s.N), Champion: number(s.ChampionError), Challenger: number(s.ChallengerError),
 			Passed: s.Outcome.Passed(), Outcome: string(s.Outcome),
 		})
 	}
-}
-
-// numberOf is missing where v is not a number.
-func numberOf(v float64) report.Number {
-	if math.IsNaN(v) {
-		return report.Number{}
-	}
-	return report.Num(v)
 }
 
 func (d *demo) addMeasured(m *report.Measured) {

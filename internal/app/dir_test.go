@@ -23,6 +23,28 @@ func TestDirRemembersItsState(t *testing.T) {
 	require.NotEmpty(t, second.State.RunID)
 }
 
+func TestDirHoldsOneDemo(t *testing.T) {
+	dir, err := OpenDir(t.TempDir())
+	require.NoError(t, err)
+	defer dir.Close()
+	claim := func(o DemoOptions) error { return (&demo{DemoOptions: o, settings: &Settings{}, dir: dir}).claim() }
+	require.NoError(t, claim(DemoOptions{Seed: 1, Requests: 600}))
+	require.NoError(t, claim(DemoOptions{Seed: 1, Requests: 600, Report: "other.html"}))
+	require.ErrorContains(t, claim(DemoOptions{Seed: 2, Requests: 600}), "holds the demo of --seed 1 --requests 600")
+	require.Error(t, claim(DemoOptions{Seed: 1, Requests: 601}))
+}
+
+func TestSettingsBelowTheirLeast(t *testing.T) {
+	s := DefaultSettings()
+	require.NoError(t, s.Validate())
+	s.Calibrate.Holdout, s.Calibrate.MinN, s.Replay.Deadline, s.Replay.Parallel, s.Serve.Coordinators = 1, 0, -1, 0, -1
+	err := s.Validate()
+	for _, says := range []string{"calibrate.hold_out is 1", "calibrate.min_n must be above 0", "replay.deadline must not be negative",
+		"replay.parallel must be above 0", "serve.coordinators must not be negative"} {
+		require.ErrorContains(t, err, says)
+	}
+}
+
 func TestDirRefusesWhatItCannotUse(t *testing.T) {
 	inUse := t.TempDir()
 	held, err := OpenDir(inUse)

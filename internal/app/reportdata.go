@@ -68,7 +68,13 @@ func verdictOf(r *verdict.Result, f *verdict.Finding) report.Verdict {
 	if p.Known {
 		v.Own = between(p.Theta, p.Window.Lo, p.Window.Hi, r.Level, p.Legs)
 	} else {
-		v.Reason, v.Requests = f.Why, int64(p.N+p.Unknown+p.Infeasible)
+		v.Requests = int64(p.N + p.Unknown + p.Infeasible)
+	}
+	switch {
+	case v.State == report.Unknown && v.Own.Known():
+		v.Reason = report.CoversZero
+	case v.State == report.Unknown:
+		v.Reason = f.Why
 	}
 	if v.Own.Known() && v.Others.Known() {
 		v.Net = point(v.Own.Value+v.Others.Value, 0)

@@ -111,6 +111,25 @@ func (s *Settings) Validate() error {
 		share("replay.share", s.Replay.Share), share("replay.rate", s.Replay.Rate), share("replay.control", s.Replay.Control),
 		share("calibrate.hold_out", s.Calibrate.Holdout),
 	}
+	if s.Calibrate.Holdout == 1 {
+		errs = append(errs, errors.New("calibrate.hold_out is 1: nothing would be left to fit to, set it below 1"))
+	}
+	for _, least := range []struct {
+		key      string
+		v, least int64
+	}{
+		{"replay.deadline", int64(s.Replay.Deadline), 0}, {"replay.parallel", int64(s.Replay.Parallel), 1},
+		{"calibrate.window", int64(s.Calibrate.Window), 1}, {"calibrate.expires", int64(s.Calibrate.Expires), 1}, {"calibrate.min_n", int64(s.Calibrate.MinN), 1},
+		{"serve.price_every", int64(s.Serve.PriceEvery), 0}, {"serve.price_window", int64(s.Serve.PriceWindow), 1}, {"serve.coordinators", int64(s.Serve.Coordinators), 0},
+	} {
+		switch {
+		case least.v >= least.least:
+		case least.least == 0:
+			errs = append(errs, fmt.Errorf("%s must not be negative", least.key))
+		default:
+			errs = append(errs, fmt.Errorf("%s must be above 0", least.key))
+		}
+	}
 	if s.Topics.Partitions < 1 || s.Topics.Replication < 1 {
 		errs = append(errs, errors.New("topics.partitions and topics.replication must be 1 or more"))
 	}
