@@ -127,6 +127,9 @@ func newVerdict(s *said, others []external) report.Verdict {
 	if state, ok := states[s.Verdict]; ok && v.Own != nil {
 		v.State = state
 	}
+	if v.State == report.Unknown && v.Own != nil { // the table's reason repeats the estimate
+		v.Reason = report.CoversZero
+	}
 	if n, mean := meanOf(others, s.scope); n > 0 {
 		v.Others = &report.Interval{Value: mean, N: n}
 		if v.Own != nil {

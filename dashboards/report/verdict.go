@@ -49,10 +49,13 @@ func (v *Verdict) Why() string {
 	case !v.Own.HasInterval():
 		return "no replay measured the path that was not taken"
 	case v.Own.Low <= 0 && v.Own.High >= 0:
-		return "the interval includes no difference"
+		return CoversZero
 	}
 	return "nothing says that the measurement is good enough"
 }
+
+// CoversZero is why a verdict with an interval is unknown.
+const CoversZero = "the interval includes no difference"
 
 // Say is the verdict as one or two sentences that a person understands.
 func (v *Verdict) Say() string { return breakable(v.say()) }
