@@ -54,7 +54,7 @@ type armResult struct {
 }
 
 // armStep is how often the fitted arm stops for new prices, simulated seconds.
-var armStep = map[string]float64{ScenarioBusy: 2.5, ScenarioCalm: 40}
+var armStep = map[string]float64{ScenarioBusy: 2.5, ScenarioCalm: 60}
 
 // compare runs every arm on the second half of the trace, from the caches that the
 // first half left.
