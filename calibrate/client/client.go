@@ -105,7 +105,7 @@ func (c *Client) apply(d *schema.Document, digest string) error {
 		}
 	}
 	if now := time.Now().UnixNano(); d.Expires <= now {
-		return fmt.Errorf("revision %d is refused: it expired %v ago", d.Revision, time.Duration(now-d.Expires).Round(time.Second))
+		return fmt.Errorf("revision %d is refused: it expired at %s", d.Revision, time.Unix(0, d.Expires).UTC().Format(time.RFC3339))
 	}
 	c.held = held{document: d, digest: digest}
 	c.recompileLocked()

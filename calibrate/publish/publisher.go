@@ -101,7 +101,7 @@ func (p *Publisher) Publish(ctx context.Context, d Draft) (Published, error) {
 func (p *Publisher) Prices(ctx context.Context, base Published, links []schema.LinkPrice) (Published, error) {
 	d := base.Document
 	if now := p.opt.Now().UnixNano(); now >= d.Expires {
-		return Published{}, fmt.Errorf("%w: the laws of revision %d, %v ago; run kvwhatif calibrate", ErrExpired, d.Revision, time.Duration(now-d.Expires).Round(time.Second))
+		return Published{}, fmt.Errorf("%w: the laws of revision %d, at %s; run kvwhatif calibrate", ErrExpired, d.Revision, time.Unix(0, d.Expires).UTC().Format(time.RFC3339))
 	}
 	before, err := p.newest(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,11 +57,30 @@ type Calibrated struct {
 // keyFile is where the private key of a directory is.
 const keyFile = "calibrate.pem"
 
+// keyPath is where the signing key is.
+func (s *Settings) keyPath() string { return cmp.Or(s.Calibrate.Key, filepath.Join(s.Dir, keyFile)) }
+
+// mayPublish refuses to publish with a key that would have to be made while
+// documents of another are in force: no coordinator would take what it signs.
+func (s *Settings) mayPublish(ctx context.Context, conn driver.Conn) error {
+	path := s.keyPath()
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what else is wrong with it is told when it is read
+	}
+	latest, err := publish.Latest(ctx, publish.NewClickHouse(conn))
+	switch {
+	case errors.Is(err, publish.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("the signing key %s is missing, and another signed revision %d: put it back, name it with --key, or make a new one by `openssl genpkey -algorithm ed25519 -out %s` and give serve and coordinators its public half", path, latest.Document.Revision, path)
+}
+
 // publisher signs with the key of the settings, which it makes if it is missing.
 func (s *Settings) publisher(conn driver.Conn) (*publish.Publisher, error) {
-	path := s.Calibrate.Key
-	if path == "" {
-		path = filepath.Join(s.Dir, keyFile)
+	path := s.keyPath()
+	if s.Calibrate.Key == "" {
 		if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 			return nil, fmt.Errorf("directory of the signing key: %w", err)
 		}
@@ -87,6 +107,9 @@ func Calibrate(ctx context.Context, s *Settings, o CalibrateOptions) (*Calibrate
 	defer conn.Close()
 	var p *publish.Publisher // a dry run needs no key
 	if !o.DryRun {
+		if err := s.mayPublish(ctx, conn); err != nil {
+			return nil, err
+		}
 		if p, err = s.publisher(conn); err != nil {
 			return nil, err
 		}

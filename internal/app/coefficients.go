@@ -158,6 +158,9 @@ func RollbackCoefficients(ctx context.Context, s *Settings, to int64) (revision 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := s.mayPublish(ctx, conn); err != nil {
+		return 0, err
+	}
 	p, err := s.publisher(conn)
 	if err != nil {
 		return 0, err
