@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// maxPooled is the largest buffer kept for the next request, which may be small.
-const maxPooled = large / withParts
+// maxPooled is the largest buffer kept for the next request, which may be small
+// and reserves all of it.
+const maxPooled = firstReserve
 
 var (
 	bodies  = sync.Pool{New: func() any { return new([]byte) }}
@@ -48,6 +49,7 @@ func (r *Receiver) receive(ctx context.Context, b body) (partial, *failure) {
 	if *buf, f = h.readAll(ctx, reader, *buf, int(b.announced), r.cfg.MaxRequestBytes); f != nil {
 		return partial{}, f
 	}
+	h.shrink(int64(cap(*buf) + (withParts-1)*len(*buf)))
 	return r.exportBody(ctx, &h, *buf, b.isJSON)
 }
 
