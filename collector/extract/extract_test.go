@@ -97,7 +97,7 @@ func contract() *schema.Part {
 					Externality: -0.0625, Propensity: 0.75},
 				{Path: schema.PathRecompute, Worker: "w1", TokensFetched: 0, TokensComputed: 4096, Bytes: -1, TransferQueue: math.NaN(),
 					Bandwidth: math.NaN(), Restore: math.NaN(), Recompute: 0.25, TTFT: 0.25, Externality: math.NaN(), Propensity: 0.25},
-				{Path: schema.PathRoute, Worker: "w2", TokensFetched: -1, Bytes: -1, Propensity: 1},
+				{Path: schema.PathRoute, Worker: "w2", TokensFetched: -1, Bytes: -1, Propensity: 0},
 			}},
 		Observed: schema.Observed{Bytes: count(1 << 28), GPUQueue: seconds(0), TransferQueue: seconds(0.5), Transfer: seconds(0.25),
 			TransferStart: seconds(0.5), ExposedStall: seconds(0.75), Restore: seconds(0), Prefill: seconds(0.125), TTFT: seconds(1)}}

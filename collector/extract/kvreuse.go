@@ -186,11 +186,32 @@ func finishContract(r *reading) *fault {
 	return nil
 }
 
+// checkTokens refuses sizes that contradict each other.
+func checkTokens(d *schema.Decision) *fault {
+	for name, part := range map[string]schema.Count{schema.AttrTokensPrefix: d.TokensPrefix, schema.AttrTokensReused: d.TokensReused} {
+		if d.TokensPrompt.OK && part.OK && part.V > d.TokensPrompt.V {
+			return faultf(CodeRange, "%s is %d and the prompt has %d tokens", name, part.V, d.TokensPrompt.V)
+		}
+	}
+	return nil
+}
+
+// propensitySlack is how far above 1 rounding may bring the sum of propensities.
+const propensitySlack = 1e-6
+
 func checkChoice(d *schema.Decision) *fault {
+	sum := 0.0
 	for i := range d.Candidates {
 		if d.Candidates[i].Path == schema.PathNone {
 			return faultf(CodeCandidates, "candidate %d has no path: %s is missing or empty there", i, schema.AttrCandidatePath)
 		}
+		sum += d.Candidates[i].Propensity
+	}
+	if sum > 1+propensitySlack { // false where one is not applicable
+		return faultf(CodeRange, "%s sums to %v, at most 1", schema.AttrCandidatePropensity, sum)
+	}
+	if f := checkTokens(d); f != nil {
+		return f
 	}
 	if !d.Chosen.OK {
 		return nil

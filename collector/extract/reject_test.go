@@ -92,6 +92,9 @@ var refused = []struct {
 	{"chosen -1", attr(schema.AttrChosen, -1), CodeCandidates, "is -1"},
 	{"chosen of another path", attr(schema.AttrChosen, 1), CodeCandidates, `is "fetch" and the chosen candidate's path is "recompute"`},
 	{"propensity below 0", attr(schema.AttrCandidatePropensity, []float64{-0.1, 0.5, 0.5}), CodeNegative, "element 0"},
+	{"propensities above 1", attr(schema.AttrCandidatePropensity, []float64{0.5, 0.5, 0.5}), CodeRange, "sums to 1.5"},
+	{"prefix beyond the prompt", attr(schema.AttrTokensPrefix, int64(1)<<30), CodeRange, "the prompt has"},
+	{"more reused than the prompt", attr(schema.AttrTokensReused, int64(1)<<30), CodeRange, "the prompt has"},
 	{"propensity 0 of the choice", attr(schema.AttrCandidatePropensity, []float64{0, 0, 0}), CodeRange, "was chosen"},
 	{"propensity 1.5", attr(schema.AttrCandidatePropensity, []float64{0.5, 1.5, 0.5}), CodeRange, "element 1"},
 

@@ -63,11 +63,14 @@ func (i *Interval) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	type plain Interval // without this method
-	p := plain(*i)
-	if i.Level == 0 {
-		p.Low, p.High = i.Value, i.Value
+	if i.Level != 0 {
+		return json.Marshal(plain(*i))
 	}
-	return json.Marshal(p)
+	return json.Marshal(struct {
+		plain
+		Low  *float64 `json:"low_seconds"` // null: there is no interval
+		High *float64 `json:"high_seconds"`
+	}{plain: plain(*i)})
 }
 
 // Number is a value that may be missing; its zero value is missing. It is an

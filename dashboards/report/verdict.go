@@ -62,7 +62,7 @@ func (v *Verdict) Say() string { return breakable(v.say()) }
 
 func (v *Verdict) say() string {
 	s := v.ownSentence()
-	if v.Others.Known() {
+	if v.Others.Known() && v.Shown() != Unknown { // what is unknown is not made to look good by a prediction
 		s += " " + v.othersSentence()
 	}
 	return s

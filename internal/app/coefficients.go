@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -89,7 +90,19 @@ func Coefficients(ctx context.Context, s *Settings, from CoefficientSource, revi
 	if err != nil {
 		return nil, err
 	}
+	if publicKey == "" && from.Tables {
+		publicKey = s.ownPublicKey()
+	}
 	return readDocument(signed, publicKey)
+}
+
+// ownPublicKey is the file of the directory's key; empty where there is none.
+func (s *Settings) ownPublicKey() string {
+	path := strings.TrimSuffix(filepath.Join(s.Dir, keyFile), filepath.Ext(keyFile)) + ".pub"
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
 }
 
 // readDocument decodes a document, after its signature was verified where a key is
