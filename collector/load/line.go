@@ -98,9 +98,12 @@ func otherwise(b *strings.Builder, p *schema.Part) {
 	if !p.Observed.TTFT.OK {
 		return
 	}
-	r := &row{part: p}
-	gain := c.TTFT + imposed(r, alt).V - p.Observed.TTFT.V - imposed(r, int(p.Decision.Chosen.V)).V
-	if gain < 0 {
+	r, chosen := &row{part: p}, int(p.Decision.Chosen.V)
+	spared, caused := imposed(r, alt, chosen), imposed(r, chosen, alt)
+	gain := c.TTFT + spared.V - p.Observed.TTFT.V - caused.V
+	if !spared.OK || !caused.OK {
+		b.WriteString(": unknown which is better, for the delay of others was predicted for one of them only")
+	} else if gain < 0 {
 		fmt.Fprintf(b, ": seems to hurt by %s", duration(-gain))
 	} else {
 		fmt.Fprintf(b, ": seems to help by %s", duration(gain))

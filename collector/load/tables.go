@@ -35,8 +35,8 @@ func contractColumns() []column {
 		seconds32("state_age", func(r *row) schema.Seconds { return d(r).StateAge }),
 		enum8("alt_path", func(r *row) uint8 { return uint8(candidateAt(r, r.alt).Path) }),
 		seconds32("alt_ttft", func(r *row) schema.Seconds { return known(candidateAt(r, r.alt).TTFT) }),
-		seconds32("alt_externality", func(r *row) schema.Seconds { return imposed(r, r.alt) }),
-		seconds32("externality", func(r *row) schema.Seconds { return imposed(r, r.chosen) }),
+		seconds32("alt_externality", func(r *row) schema.Seconds { return imposed(r, r.alt, r.chosen) }),
+		seconds32("externality", func(r *row) schema.Seconds { return imposed(r, r.chosen, r.alt) }),
 	}
 }
 
@@ -115,12 +115,18 @@ func candidateAt(r *row, i int) schema.Candidate {
 // known is v, missing where it is NaN.
 func known(v float64) schema.Seconds { return schema.Seconds{V: v, OK: !math.IsNaN(v)} }
 
-// imposed is the externality of candidate i; one that the coordinator did not
-// predict counts as none, as in schema.Decision.Alternative. It is missing
-// where there is no such candidate.
-func imposed(r *row, i int) schema.Seconds {
-	if i < 0 || i >= len(r.part.Decision.Candidates) {
+// imposed is the externality of candidate i, beside that of other. A NaN is "not
+// applicable", and counts as none; but of a candidate that moves bytes it says that
+// nobody predicted the delay, which is missing where that of the other was
+// predicted: no benefit comes of what was left out.
+func imposed(r *row, i, other int) schema.Seconds {
+	c := r.part.Decision.Candidates
+	if i < 0 || i >= len(c) {
 		return schema.Seconds{}
 	}
-	return schema.Some(known(r.part.Decision.Candidates[i].Externality).Or(0))
+	own := known(c[i].Externality)
+	if own.OK || c[i].Bytes > 0 && known(candidateAt(r, other).Externality).OK {
+		return own
+	}
+	return schema.Some(0.0)
 }

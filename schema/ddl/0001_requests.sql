@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS requests
 
     alt_path        SimpleAggregateFunction(max, Enum8('' = 0, 'fetch' = 1, 'recompute' = 2, 'route' = 3, 'resident' = 4)) CODEC(ZSTD(1)),
     alt_ttft        SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- predicted, of schema.Decision.Alternative
-    alt_externality SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- a missing one counts as 0 where there is an alternative
+    alt_externality SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- one that is not applicable counts as 0
     externality     SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- of the choice, likewise
 
     engine_service       SimpleAggregateFunction(max, LowCardinality(String)),
