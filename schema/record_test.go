@@ -53,10 +53,10 @@ func TestAlternative(t *testing.T) {
 		chosen Count
 		want   int
 	}{
-		"no choice":                               {[]Candidate{fetch, local}, Count{}, -1},
-		"a choice out of range":                   {[]Candidate{fetch}, Some(int64(1)), -1},
-		"alone":                                   {[]Candidate{fetch}, Some(int64(0)), -1},
-		"a fetch against the local recompute":     {[]Candidate{fetch, other, local}, Some(int64(0)), 2},
+		"no choice":                           {[]Candidate{fetch, local}, Count{}, -1},
+		"a choice out of range":               {[]Candidate{fetch}, Some(int64(1)), -1},
+		"alone":                               {[]Candidate{fetch}, Some(int64(0)), -1},
+		"a fetch against the local recompute": {[]Candidate{fetch, other, local}, Some(int64(0)), 2},
 		"a fetch against the best where no local": {[]Candidate{fetch, other}, Some(int64(0)), 1},
 		"a route against a recompute":             {[]Candidate{route, fetch, local}, Some(int64(0)), 2},
 		"a recompute against the best other":      {[]Candidate{local, half, fetch}, Some(int64(0)), 2},
