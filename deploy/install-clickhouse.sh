@@ -24,6 +24,10 @@ if [ -n "${KVWHATIF_CLICKHOUSE_LIB:-}" ]; then
   say "KVWHATIF_CLICKHOUSE_LIB names it: $KVWHATIF_CLICKHOUSE_LIB"
   exit 0
 fi
+if [ -n "${KVWHATIF_CLICKHOUSE_DSN:-}" ] && [ -z "${CI:-}" ]; then
+  say "not needed: KVWHATIF_CLICKHOUSE_DSN names a server"
+  exit 0
+fi
 [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || otherwise "the library runs on Linux x86-64 only"
 
 dir=${XDG_CACHE_HOME:-$HOME/.cache}/kvwhatif/clickhouse/$version
