@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -137,18 +136,4 @@ func writeFileAtomic(path string, data []byte, mode os.FileMode) error {
 		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(tmp.Name())))
 	}
 	return nil
-}
-
-// stablePort gives the port that the directory remembers, or a free one of
-// 127.0.0.1 where it remembers none.
-func stablePort(remembered int) (int, error) {
-	if remembered != 0 {
-		return remembered, nil
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

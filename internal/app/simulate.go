@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -136,7 +135,7 @@ func (t *traffic) play(ctx context.Context, o SimulateOptions, log *slog.Logger)
 	if o.Legs != "" {
 		p := newProcess(ctx, "simulate", log)
 		run.host = &simHost{executor: newSimExecutor(), traffic: t, running: map[uint64]legRequest{}}
-		addr, err := p.serve(o.Legs, legsHandler(run.host.executor))
+		addr, err := p.serve(o.Legs, execute.Handler(run.host.executor))
 		if err != nil {
 			return fmt.Errorf("listen for legs: %w: choose another with --legs", err)
 		}
@@ -145,8 +144,6 @@ func (t *traffic) play(ctx context.Context, o SimulateOptions, log *slog.Logger)
 	}
 	return run.loop(ctx)
 }
-
-func legsHandler(e execute.Executor) http.Handler { return execute.Handler(e) }
 
 // playing is the loop that owns a simulation.
 type playing struct {

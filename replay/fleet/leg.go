@@ -81,9 +81,6 @@ func (s *Sim) StateOf(worker int, id uint64) State {
 // Idle says that a worker's GPU has nothing to do, of production or of replays.
 func (s *Sim) Idle(worker int) bool { return s.core.workers[worker].idle() }
 
-// Flows is how many transfers are on the link.
-func (s *Sim) Flows() int { return len(s.core.link.flows) }
-
 // Workers is the names of the workers, by index.
 func (s *Sim) Workers() []string { return s.names }
 

@@ -85,25 +85,6 @@ func seedInput(fetch, recompute *schema.Candidate) cost.SeedInput {
 	}
 }
 
-// Greedy takes the least predicted TTFT, or with selfless the least TTFT and
-// externality together.
-func Greedy(predict Predictor, selfless bool, e Exploration) Decider {
-	return func(q *Query) int {
-		predict(q)
-		best, least := 0, 0.0
-		for i := range q.Candidates {
-			v := q.Candidates[i].TTFT
-			if selfless {
-				v += q.Candidates[i].Externality
-			}
-			if i == 0 || v < least {
-				best, least = i, v
-			}
-		}
-		return e.Explore(q, best)
-	}
-}
-
 // last is the last candidate of a path, the fullest fetch; 0 where there is none.
 func last(q *Query, path schema.Path) int {
 	for i := len(q.Candidates) - 1; i > 0; i-- {
