@@ -65,6 +65,7 @@ func (c *cli) collect() *cobra.Command {
 once all in-sync replicas of Kafka have it.`,
 		app.Collect, "kafka", "listen")
 	collectFlags(cmd)
+	profileFlag(cmd)
 	return cmd
 }
 
@@ -73,12 +74,19 @@ func collectFlags(cmd *cobra.Command) {
 	cmd.Flags().String("http", "", "host:port of OTLP/HTTP; - for none [127.0.0.1:4318]")
 }
 
+// profileFlag is for who works on kvwhatif.
+func profileFlag(cmd *cobra.Command) {
+	cmd.Flags().String("pprof", "", "host:port of Go's profiles of this process")
+	_ = cmd.Flags().MarkHidden("pprof")
+}
+
 func (c *cli) load() *cobra.Command {
 	cmd := c.stage("load", "Brings parts from Kafka into ClickHouse",
 		`Inserts what it reads, makes the rollups of the minutes that were touched again,
 and then commits. Every step can be repeated, so a crash loses and doubles
 nothing. With --from-beginning it reads everything that Kafka still has.`,
 		app.Load, "kafka", "clickhouse", "listen")
+	profileFlag(cmd)
 	cmd.Flags().Bool("from-beginning", false, "read everything that Kafka still has, again")
 	cmd.Flags().String("anchor", "", "contract, or engine where no coordinator writes spans [contract]")
 	complete(cmd, "anchor", "contract", "engine")

@@ -18,6 +18,7 @@ type Settings struct {
 	Dir        string            `koanf:"dir"`    // of embedded engines, keys and state
 	Log        LogSettings       `koanf:"log"`    // of this process
 	Listen     string            `koanf:"listen"` // /metrics, /healthz, /readyz; empty: not at all
+	Pprof      string            `koanf:"pprof"`  // Go's profiles of this process; empty: not at all
 	Kafka      kafka.Cluster     `koanf:"kafka"`  // no brokers: the embedded one, where the command has one
 	Topics     TopicSettings     `koanf:"topics"` // created where they are missing
 	ClickHouse ClickHouse        `koanf:"clickhouse"`
