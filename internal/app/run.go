@@ -161,19 +161,15 @@ func Load(ctx context.Context, s *Settings, log *slog.Logger, announce Announce)
 	return p.wait()
 }
 
-// Migrate brings the tables up to date, and returns what that took; with dry, what
-// it would take.
-func Migrate(ctx context.Context, s *Settings, dry bool) ([]migrate.Step, error) {
+// Migrate brings the tables up to date, and returns how many steps that took.
+func Migrate(ctx context.Context, s *Settings) (applied int, err error) {
 	b := &Backend{DSN: s.ClickHouse.DSN}
 	if b.DSN == "" {
-		return nil, errNoClickHouse
+		return 0, errNoClickHouse
 	}
 	if err := b.open(ctx); err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer b.Close()
-	if dry {
-		return migrate.Pending(ctx, b.Conn)
-	}
 	return b.migrate(ctx, s.Retention)
 }
