@@ -43,6 +43,7 @@ nightly: ## the long tests too, then a minute of each fuzz target
 	@deploy/install-clickhouse.sh
 	@go run ./internal/kafka/install
 	@deploy/install-chromium.sh
+	@deploy/install-llama.sh
 	KVWHATIF_NIGHTLY=1 go test -tags nightly -timeout 3h ./...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
 
@@ -57,6 +58,10 @@ engine: ## put the embedded ClickHouse into the user's cache
 .PHONY: kafka
 kafka: ## put Apache Kafka, which tests use, into the user's cache
 	@go run ./internal/kafka/install
+
+.PHONY: llama
+llama: ## build the llama.cpp server, a real engine, into the user's cache (15 minutes)
+	@deploy/install-llama.sh
 
 .PHONY: lint
 lint: ## gofmt and go vet, on each system that is supported
