@@ -58,6 +58,10 @@ type Result struct {
 	Spans    int // all: parts, rejected and ignored
 
 	origins []Origin // of each part
+	walker  walker
+	reading reading
+	ranges  ranges
+	limits  Limits
 }
 
 // Refuse adds to Rejected the span of part i, which turned out to be too large
@@ -73,7 +77,7 @@ type adapter struct {
 	span  string // name of its spans
 	scope string // and of their instrumentation scope; "": any
 	kind  schema.Kind
-	rules map[string]rule
+	rules rules
 	// finish checks the part as a whole, after its attributes are read.
 	finish func(*reading) *fault
 }
@@ -87,10 +91,12 @@ var adapters = [...]*adapter{&kvreuse, &vllm, &lmcache}
 func Extract(request []byte, limits Limits, out *Result) error {
 	out.Parts, out.Rejected, out.origins = out.Parts[:0], out.Rejected[:0], out.origins[:0]
 	out.Ignored, out.Spans = 0, 0
-	var r reading
-	r.limits = &limits
-	err := walk(request, func(s *Span, broken error) error {
-		out.add(s, broken, &r)
+	out.reading.resource = resource{}
+	out.limits = limits
+	out.reading.limits, out.reading.ranges = &out.limits, &out.ranges
+	out.ranges.set(&limits)
+	err := out.walker.walk(request, func(s *Span, broken error) error {
+		out.add(s, broken, &out.reading)
 		if len(out.Rejected) > limits.Rejected {
 			last := &out.Rejected[limits.Rejected]
 			return fmt.Errorf("%w: more than %d are invalid, the last one because: %s", ErrTooMany, limits.Rejected, last.Reason)

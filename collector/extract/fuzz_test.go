@@ -29,7 +29,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var want collectorpb.ExportTraceServiceRequest
 		if proto.Unmarshal(b, &want) != nil {
-			_ = walk(b, func(*Span, error) error { return nil })
+			_ = new(walker).walk(b, func(*Span, error) error { return nil })
 			return
 		}
 		b, err := proto.Marshal(&want) // one form of what can be written in several
@@ -40,7 +40,7 @@ func FuzzWalk(f *testing.F) {
 				spans = append(spans, ss.Spans...)
 			}
 		}
-		require.NoError(t, walk(b, func(got *Span, err error) error {
+		require.NoError(t, new(walker).walk(b, func(got *Span, err error) error {
 			require.NoError(t, err)
 			sameSpan(t, spans[0], got)
 			spans = spans[1:]

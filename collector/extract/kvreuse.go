@@ -17,8 +17,6 @@ var kvreuse = adapter{
 	finish: finishContract,
 }
 
-type sets = map[string]func(*reading, Value) *fault
-
 func merge(all ...sets) sets {
 	out := make(sets)
 	for _, s := range all {
@@ -35,14 +33,14 @@ var decisionRules = sets{
 	schema.AttrRequestID:    text(func(p *schema.Part) *string { return &p.RequestID }),
 	schema.AttrTenant:       text(func(p *schema.Part) *string { return &p.Decision.Tenant }),
 	schema.AttrPath:         path(func(p *schema.Part) *schema.Path { return &p.Decision.Path }),
-	schema.AttrChosen:       chosen,
+	schema.AttrChosen:       by(chosen),
 	schema.AttrModel:        text(func(p *schema.Part) *string { return &p.Decision.Model }),
 	schema.AttrGPU:          text(func(p *schema.Part) *string { return &p.Decision.GPU }),
 	schema.AttrWorker:       text(func(p *schema.Part) *string { return &p.Decision.Worker }),
 	schema.AttrSourceWorker: text(func(p *schema.Part) *string { return &p.Decision.SourceWorker }),
-	schema.AttrSourceTier: func(r *reading, v Value) *fault {
+	schema.AttrSourceTier: by(func(r *reading, v Value) *fault {
 		return named(r, v, &r.p.Decision.SourceTier, schema.ParseTier)
-	},
+	}),
 	schema.AttrLink:         text(func(p *schema.Part) *string { return &p.Decision.Link }),
 	schema.AttrTokensPrompt: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensPrompt }),
 	schema.AttrTokensPrefix: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensPrefix }),
@@ -50,11 +48,11 @@ var decisionRules = sets{
 	schema.AttrLinkFlows:    count(func(p *schema.Part) *schema.Count { return &p.Decision.LinkFlows }),
 	schema.AttrWorkerActive: count(func(p *schema.Part) *schema.Count { return &p.Decision.WorkerActive }),
 	schema.AttrStateAge:     seconds(func(p *schema.Part) *schema.Seconds { return &p.Decision.StateAge }),
-	schema.AttrPrefixBlocks: prefixBlocks,
+	schema.AttrPrefixBlocks: by(prefixBlocks),
 
-	schema.AttrGenAIModel:       func(r *reading, v Value) *fault { return r.text(v, &r.genAI.model) },
-	schema.AttrGenAIInputTokens: func(r *reading, v Value) *fault { return r.count(v, &r.genAI.prompt, r.limits.Count) },
-	schema.AttrGenAICacheRead:   func(r *reading, v Value) *fault { return r.count(v, &r.genAI.cached, r.limits.Count) },
+	schema.AttrGenAIModel:       by(func(r *reading, v Value) *fault { return r.text(v, &r.genAI.model) }),
+	schema.AttrGenAIInputTokens: by(func(r *reading, v Value) *fault { return r.count(v, &r.genAI.prompt, r.limits.Count) }),
+	schema.AttrGenAICacheRead:   by(func(r *reading, v Value) *fault { return r.count(v, &r.genAI.cached, r.limits.Count) }),
 }
 
 var observedRules = sets{
@@ -79,18 +77,18 @@ var candidateRules = sets{
 	schema.AttrCandidateWorker:         texts(func(c *schema.Candidate) *string { return &c.Worker }),
 	schema.AttrCandidateSource:         texts(func(c *schema.Candidate) *string { return &c.Source }),
 	schema.AttrCandidateLinks:          texts(func(c *schema.Candidate) *string { return &c.Links }),
-	schema.AttrCandidateTokensResident: integers(mostTokens, func(c *schema.Candidate) *int64 { return &c.TokensResident }),
-	schema.AttrCandidateTokensFetched:  integers(mostTokens, func(c *schema.Candidate) *int64 { return &c.TokensFetched }),
-	schema.AttrCandidateTokensComputed: integers(mostTokens, func(c *schema.Candidate) *int64 { return &c.TokensComputed }),
-	schema.AttrCandidateBytes:          integers(mostBytes, func(c *schema.Candidate) *int64 { return &c.Bytes }),
+	schema.AttrCandidateTokensResident: integers(tokens, func(c *schema.Candidate) *int64 { return &c.TokensResident }),
+	schema.AttrCandidateTokensFetched:  integers(tokens, func(c *schema.Candidate) *int64 { return &c.TokensFetched }),
+	schema.AttrCandidateTokensComputed: integers(tokens, func(c *schema.Candidate) *int64 { return &c.TokensComputed }),
+	schema.AttrCandidateBytes:          integers(bytesOf, func(c *schema.Candidate) *int64 { return &c.Bytes }),
 	schema.AttrCandidateGPUQueue:       durations(func(c *schema.Candidate) *float64 { return &c.GPUQueue }),
 	schema.AttrCandidateTransferQueue:  durations(func(c *schema.Candidate) *float64 { return &c.TransferQueue }),
-	schema.AttrCandidateBandwidth:      floats(zero, mostRate, func(c *schema.Candidate) *float64 { return &c.Bandwidth }),
+	schema.AttrCandidateBandwidth:      floats(rate, func(c *schema.Candidate) *float64 { return &c.Bandwidth }),
 	schema.AttrCandidateRestore:        durations(func(c *schema.Candidate) *float64 { return &c.Restore }),
 	schema.AttrCandidateRecompute:      durations(func(c *schema.Candidate) *float64 { return &c.Recompute }),
 	schema.AttrCandidateTTFT:           durations(func(c *schema.Candidate) *float64 { return &c.TTFT }),
 	// A flow that makes others wait elsewhere can take more off than it puts on.
-	schema.AttrCandidateExternality: floats(minusSeconds, mostSeconds, func(c *schema.Candidate) *float64 { return &c.Externality }),
+	schema.AttrCandidateExternality: floats(delay, func(c *schema.Candidate) *float64 { return &c.Externality }),
 	schema.AttrCandidatePropensity: column(func(_ *reading, c *schema.Candidate, v Value) *fault {
 		if v.Type == TypeDouble && math.IsNaN(v.Double()) {
 			return nil // not applicable, as the candidate began
@@ -100,13 +98,13 @@ var candidateRules = sets{
 }
 
 var replayRules = sets{
-	schema.AttrReplayOf:        leg(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.Of[:]) }),
-	schema.AttrReplaySpan:      leg(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.OfSpan[:]) }),
+	schema.AttrReplayOf:        leg(by(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.Of[:]) })),
+	schema.AttrReplaySpan:      leg(by(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.OfSpan[:]) })),
 	schema.AttrReplayPlan:      leg(text(func(p *schema.Part) *string { return &p.Replay.Plan })),
 	schema.AttrReplayPath:      leg(path(func(p *schema.Part) *schema.Path { return &p.Replay.Path })),
 	schema.AttrReplayCandidate: leg(count(func(p *schema.Part) *schema.Count { return &p.Replay.Candidate })),
-	schema.AttrReplayInclusion: leg(func(r *reading, v Value) *fault { return probability(v, &r.p.Replay.Inclusion) }),
-	schema.AttrReplayLeg:       leg(func(r *reading, v Value) *fault { return named(r, v, &r.p.Replay.Leg, schema.ParseLeg) }),
+	schema.AttrReplayInclusion: leg(by(func(r *reading, v Value) *fault { return probability(v, &r.p.Replay.Inclusion) })),
+	schema.AttrReplayLeg:       leg(by(func(r *reading, v Value) *fault { return named(r, v, &r.p.Replay.Leg, schema.ParseLeg) })),
 	schema.AttrReplayBatch:     leg(text(func(p *schema.Part) *string { return &p.Replay.Batch })),
 
 	schema.AttrReplayStateDecisionGPUQueue: leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.DecisionGPUQueue })),
@@ -188,9 +186,12 @@ func finishContract(r *reading) *fault {
 
 // checkTokens refuses sizes that contradict each other.
 func checkTokens(d *schema.Decision) *fault {
-	for name, part := range map[string]schema.Count{schema.AttrTokensPrefix: d.TokensPrefix, schema.AttrTokensReused: d.TokensReused} {
-		if d.TokensPrompt.OK && part.OK && part.V > d.TokensPrompt.V {
-			return faultf(CodeRange, "%s is %d and the prompt has %d tokens", name, part.V, d.TokensPrompt.V)
+	for _, part := range [...]struct {
+		name string
+		n    schema.Count
+	}{{schema.AttrTokensPrefix, d.TokensPrefix}, {schema.AttrTokensReused, d.TokensReused}} {
+		if d.TokensPrompt.OK && part.n.OK && part.n.V > d.TokensPrompt.V {
+			return faultf(CodeRange, "%s is %d and the prompt has %d tokens", part.name, part.n.V, d.TokensPrompt.V)
 		}
 	}
 	return nil

@@ -34,8 +34,8 @@ var lmcache = adapter{
 }
 
 // digits is count for a number that is written as text.
-func digits(get func(*reading) *schema.Count) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault {
+func digits(get func(*reading) *schema.Count) rule {
+	return by(func(r *reading, v Value) *fault {
 		var s string
 		if f := r.text(v, &s); f != nil {
 			return f
@@ -45,7 +45,7 @@ func digits(get func(*reading) *schema.Count) func(*reading, Value) *fault {
 			return faultf(CodeType, "%q is no number", clip([]byte(s)))
 		}
 		return r.count(Value{Type: TypeInt, bits: uint64(n)}, get(r), r.limits.Count)
-	}
+	})
 }
 
 // lmcacheRequestID makes of a session's id the request id that vLLM told its

@@ -1,14 +1,13 @@
 package extract
 
 import (
-	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"unicode/utf8"
 	"unsafe"
 
 	"github.com/kvwhatif/kvwhatif/schema"
-	"github.com/kvwhatif/kvwhatif/schema/protowalk"
 )
 
 // Code is the class of a reason for refusing a span: a label of a metric.
@@ -42,29 +41,12 @@ func faultf(code Code, format string, args ...any) *fault {
 	return &fault{code, fmt.Sprintf(format, args...)}
 }
 
-// rule says what becomes of one attribute.
-type rule struct {
-	bit int // place in reading.seen
-	set func(*reading, Value) *fault
-}
-
-// rulesOf numbers the rules.
-func rulesOf(sets map[string]func(*reading, Value) *fault) map[string]rule {
-	rules := make(map[string]rule, len(sets))
-	for key, set := range sets {
-		rules[key] = rule{len(rules), set}
-	}
-	if len(rules) > len(reading{}.seen)*64 {
-		panic("more rules than reading.seen has bits")
-	}
-	return rules
-}
-
 // reading is the state while one span is read.
 type reading struct {
 	limits     *Limits
+	ranges     *ranges
 	p          *schema.Part
-	seen       [2]uint64 // attributes that were there, by rule.bit
+	seen       [2]uint64 // attributes that were there, by rule.word and rule.mask
 	candidates bool      // the number of candidates is known
 	replay     bool      // some attribute of a leg was there
 	genAI      genAI
@@ -75,7 +57,7 @@ type reading struct {
 // resource is what is known of the resource of the spans just read: many share
 // one.
 type resource struct {
-	of      *[]byte // identity of Span.Resource
+	of      int // Span.resource
 	service string
 	fault   *fault
 }
@@ -90,17 +72,19 @@ type genAI struct {
 // begin makes r ready for another span, whose part is p; p keeps the memory of
 // its slices.
 func (r *reading) begin(p *schema.Part, a *adapter) {
-	*p = schema.Part{Kind: a.kind, Adapter: a.name, Decision: schema.Decision{
-		PrefixBlocks: p.Decision.PrefixBlocks[:0], Candidates: p.Decision.Candidates[:0]}}
-	*r = reading{limits: r.limits, p: p, resource: r.resource}
+	blocks, candidates := p.Decision.PrefixBlocks[:0], p.Decision.Candidates[:0]
+	*p = schema.Part{}
+	p.Kind, p.Adapter = a.kind, a.name
+	p.Decision.PrefixBlocks, p.Decision.Candidates = blocks, candidates
+	r.p, r.seen, r.candidates, r.replay, r.genAI, r.slower = p, [2]uint64{}, false, false, genAI{}, schema.Count{}
 }
 
 func (r *reading) span(s *Span, a *adapter) *fault {
 	if f := r.head(s); f != nil {
 		return f
 	}
-	if of := unsafe.SliceData(s.Resource); of != r.resource.of {
-		r.resource = resource{of: of}
+	if s.resource != r.resource.of {
+		r.resource = resource{of: s.resource}
 		r.resource.fault = r.service(s)
 	}
 	if r.resource.fault != nil {
@@ -127,16 +111,40 @@ func (r *reading) attribute(attr *Attribute, a *adapter) *fault {
 	if attr.Size > r.limits.AttributeBytes && string(attr.Key) != schema.AttrPrefixBlocks {
 		return faultf(CodeSize, "%d bytes, at most %d", attr.Size, r.limits.AttributeBytes)
 	}
-	rule, ok := a.rules[string(attr.Key)]
-	if !ok {
+	u := a.rules.find(attr.Key)
+	if u == nil {
 		return nil
 	}
-	if word, bit := &r.seen[rule.bit/64], uint64(1)<<(rule.bit%64); *word&bit != 0 {
+	if r.seen[u.word]&u.mask != 0 {
 		return faultf(CodeTwice, "it is there twice")
-	} else {
-		*word |= bit
 	}
-	return rule.set(r, attr.Value)
+	r.seen[u.word] |= u.mask
+	r.replay = r.replay || u.leg
+	return r.apply(u, attr.Value)
+}
+
+// apply puts the value where the rule says.
+func (r *reading) apply(u *rule, v Value) *fault {
+	switch u.op {
+	case opText:
+		return r.text(v, field[string](r.p, u.at))
+	case opCount:
+		return r.count(v, field[schema.Count](r.p, u.at), r.ranges.ints[u.of])
+	case opInteger:
+		return r.integer(v, field[int64](r.p, u.at), 0, r.ranges.ints[u.of])
+	case opSeconds:
+		dst := field[schema.Seconds](r.p, u.at)
+		dst.OK = true
+		return finite(v, &dst.V, 0, r.limits.Seconds)
+	case opCall:
+		return u.set(r, v)
+	}
+	return r.column(u, v)
+}
+
+func (r *reading) count(v Value, dst *schema.Count, most int64) *fault {
+	dst.OK = true
+	return r.integer(v, &dst.V, 0, most)
 }
 
 func (r *reading) head(s *Span) *fault {
@@ -165,7 +173,7 @@ func (r *reading) head(s *Span) *fault {
 // service finds service.name among the resource's attributes.
 func (r *reading) service(s *Span) *fault {
 	for _, resource := range s.Resource {
-		as := Attributes{protowalk.Over(resource), resourceAttributes}
+		as := Attributes{resource, resourceAttributes}
 		var attr Attribute
 		for more, err := as.Next(&attr); more || err != nil; more, err = as.Next(&attr) {
 			if err != nil {
@@ -191,12 +199,24 @@ func (r *reading) text(v Value, dst *string) *fault {
 	if len(v.b) > r.limits.TextBytes {
 		return faultf(CodeSize, "%d bytes, at most %d", len(v.b), r.limits.TextBytes)
 	}
-	if !utf8.Valid(v.b) {
+	if !isText(v.b) {
 		return faultf(CodeText, "%q is not UTF-8", clip(v.b))
 	}
-	*dst = unsafe.String(unsafe.SliceData(v.b), len(v.b))
+	*dst = str(v.b)
 	return nil
 }
+
+// isText is utf8.Valid, made for short names of ASCII.
+func isText(b []byte) bool {
+	var or byte
+	for _, c := range b[:min(len(b), 16)] {
+		or |= c
+	}
+	return or < utf8.RuneSelf && len(b) <= 16 || utf8.Valid(b)
+}
+
+// str is a string that shares the memory of b.
+func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // integer reads an int from least to most.
 func (r *reading) integer(v Value, dst *int64, least, most int64) *fault {
@@ -231,15 +251,15 @@ func finite(v Value, dst *float64, least, most float64) *fault {
 	switch {
 	case f != nil:
 		return f
+	case x >= least && x <= most && !math.IsInf(x, 0):
+		*dst = x
+		return nil
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return faultf(CodeNotFinite, "%v is not finite", x)
 	case x < least:
 		return faultf(CodeNegative, "%v, at least %v", x, least)
-	case x > most:
-		return faultf(CodeRange, "%v, at most %v", x, most)
 	}
-	*dst = x
-	return nil
+	return faultf(CodeRange, "%v, at most %v", x, most)
 }
 
 // probability reads a number in (0, 1].
@@ -270,7 +290,19 @@ func wrongType(v Value, want Type) *fault {
 	return faultf(CodeType, "it is %v, not %v", v.Type, want)
 }
 
-func allZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+func allZero(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // clip bounds what a reason repeats of the sender's bytes.
 func clip(b []byte) string {

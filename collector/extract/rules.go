@@ -2,133 +2,140 @@ package extract
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
+// rule says what becomes of one attribute. The makers below make one each; by
+// makes one of any function.
+type rule struct {
+	key  string
+	mask uint64 // place in reading.seen: bit
+	word uint8  // and word
+	op   op
+	of   bound
+	leg  bool    // it is one of a replay's attributes
+	at   uintptr // where its field is in schema.Part, or in schema.Candidate for a column
+	set  func(*reading, Value) *fault
+	cell func(*reading, *schema.Candidate, Value) *fault
+}
+
+// sets are the rules of an adapter by the key of the attribute.
+type sets = map[string]rule
+
+// op is what a rule does. Those of most attributes are known to reading.apply by
+// number: a call of a function in its place costs as much as the rest.
+type op uint8
+
+const (
+	opCall     op = iota // set
+	opText               // a string
+	opCount              // a schema.Count
+	opInteger            // an int64
+	opSeconds            // a schema.Seconds
+	opColumn             // one of the candidates' arrays: cell
+	opTexts              // the same, of strings
+	opIntegers           // the same, of int64
+	opFloats             // the same, of float64
+)
+
+// bound is the least and the most of a number; ranges says what they are.
+type bound uint8
+
+const (
+	anyCount bound = iota // int64, from 0
+	tokens                // tokens, flows, requests
+	bytesOf
+	duration // seconds, from 0
+	delay    // seconds, of either sign
+	rate     // bytes/s
+	bounds
+)
+
+// ranges are the bounds that limits give, by bound. Integers in the candidates'
+// arrays may be -1 too, which says "not applicable".
+type ranges struct {
+	ints   [bounds]int64
+	floats [bounds]struct{ least, most float64 }
+}
+
+func (rs *ranges) set(l *Limits) {
+	rs.ints[anyCount], rs.ints[tokens], rs.ints[bytesOf] = math.MaxInt64, l.Count, l.Bytes
+	rs.floats[duration].most = l.Seconds
+	rs.floats[delay].least, rs.floats[delay].most = -l.Seconds, l.Seconds
+	rs.floats[rate].most = float64(l.Bytes) // all of the bytes in a second
+}
+
+// by makes a rule of a function.
+func by(set func(*reading, Value) *fault) rule { return rule{op: opCall, set: set} }
+
 // The functions below make the rule of an attribute that becomes one field of a
 // part, found by get.
 
-func text(get func(*schema.Part) *string) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault { return r.text(v, get(r.p)) }
+func text(get func(*schema.Part) *string) rule { return rule{op: opText, at: offset(get)} }
+
+func integer(get func(*schema.Part) *int64) rule {
+	return rule{op: opInteger, of: anyCount, at: offset(get)}
 }
 
-func integer(get func(*schema.Part) *int64) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault { return r.integer(v, get(r.p), 0, math.MaxInt64) }
+func count(get func(*schema.Part) *schema.Count) rule {
+	return rule{op: opCount, of: tokens, at: offset(get)}
 }
 
-func count(get func(*schema.Part) *schema.Count) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault { return r.count(v, get(r.p), r.limits.Count) }
+func size(get func(*schema.Part) *schema.Count) rule {
+	return rule{op: opCount, of: bytesOf, at: offset(get)}
 }
 
-func size(get func(*schema.Part) *schema.Count) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault { return r.count(v, get(r.p), r.limits.Bytes) }
+func seconds(get func(*schema.Part) *schema.Seconds) rule {
+	return rule{op: opSeconds, of: duration, at: offset(get)}
 }
 
-func (r *reading) count(v Value, dst *schema.Count, most int64) *fault {
-	dst.OK = true
-	return r.integer(v, &dst.V, 0, most)
-}
-
-func seconds(get func(*schema.Part) *schema.Seconds) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault {
-		dst := get(r.p)
-		dst.OK = true
-		return finite(v, &dst.V, 0, r.limits.Seconds)
-	}
-}
-
-func path(get func(*schema.Part) *schema.Path) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault { return named(r, v, get(r.p), schema.ParsePath) }
+func path(get func(*schema.Part) *schema.Path) rule {
+	return by(func(r *reading, v Value) *fault { return named(r, v, get(r.p), schema.ParsePath) })
 }
 
 // leg marks a rule as one of a replay's attributes.
-func leg(set func(*reading, Value) *fault) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault {
-		r.replay = true
-		return set(r, v)
-	}
+func leg(r rule) rule {
+	r.leg = true
+	return r
 }
 
 // The functions below make the rule of one of the candidates' parallel arrays.
 
-func column(set func(*reading, *schema.Candidate, Value) *fault) func(*reading, Value) *fault {
-	return func(r *reading, v Value) *fault {
-		if v.Type != TypeArray {
-			return wrongType(v, TypeArray)
-		}
-		n, es := 0, v.Elements()
-		var e Value
-		for more, err := es.Next(&e); more || err != nil; more, err = es.Next(&e) {
-			if err != nil {
-				return faultf(CodeUndecodable, "element %d can not be read: %v", n, err)
-			}
-			c, f := r.candidate(n)
-			if f == nil {
-				f = set(r, c, e)
-			}
-			if f != nil {
-				return faultf(f.code, "element %d: %s", n, f.reason)
-			}
-			n++
-		}
-		r.candidates = true
-		if n != len(r.p.Decision.Candidates) {
-			return faultf(CodeCandidates, "%d elements, other candidate arrays have %d", n, len(r.p.Decision.Candidates))
-		}
-		return nil
-	}
+func column(cell func(*reading, *schema.Candidate, Value) *fault) rule {
+	return rule{op: opColumn, cell: cell}
 }
 
-// candidate gives candidate n, and makes it where the number of candidates is
-// not yet known.
-func (r *reading) candidate(n int) (*schema.Candidate, *fault) {
-	d := &r.p.Decision
-	if n < len(d.Candidates) {
-		return &d.Candidates[n], nil
-	}
-	if r.candidates {
-		return nil, faultf(CodeCandidates, "other candidate arrays have %d elements", len(d.Candidates))
-	}
-	if n == r.limits.Candidates {
-		return nil, faultf(CodeSize, "more than %d candidates", n)
-	}
-	d.Candidates = append(d.Candidates, notApplicable)
-	return &d.Candidates[n], nil
+func texts(get func(*schema.Candidate) *string) rule {
+	return rule{op: opTexts, at: offset(get), cell: func(r *reading, c *schema.Candidate, v Value) *fault { return r.text(v, get(c)) }}
 }
 
-var nan = math.NaN()
-
-// notApplicable is a candidate of which nothing is said.
-var notApplicable = schema.Candidate{TokensResident: -1, TokensFetched: -1, TokensComputed: -1, Bytes: -1, GPUQueue: nan, TransferQueue: nan,
-	Bandwidth: nan, Restore: nan, Recompute: nan, TTFT: nan, Externality: nan, Propensity: nan}
-
-func texts(get func(*schema.Candidate) *string) func(*reading, Value) *fault {
-	return column(func(r *reading, c *schema.Candidate, v Value) *fault { return r.text(v, get(c)) })
-}
-
-func integers(most func(*Limits) int64, get func(*schema.Candidate) *int64) func(*reading, Value) *fault {
-	return column(func(r *reading, c *schema.Candidate, v Value) *fault { return r.integer(v, get(c), -1, most(r.limits)) })
+func integers(of bound, get func(*schema.Candidate) *int64) rule {
+	return rule{op: opIntegers, of: of, at: offset(get), cell: func(r *reading, c *schema.Candidate, v Value) *fault {
+		return r.integer(v, get(c), -1, r.ranges.ints[of])
+	}}
 }
 
 // floats is for numbers that may be NaN, which says "not applicable".
-func floats(least, most func(*Limits) float64, get func(*schema.Candidate) *float64) func(*reading, Value) *fault {
-	return column(func(r *reading, c *schema.Candidate, v Value) *fault {
+func floats(of bound, get func(*schema.Candidate) *float64) rule {
+	return rule{op: opFloats, of: of, at: offset(get), cell: func(r *reading, c *schema.Candidate, v Value) *fault {
 		if v.Type == TypeDouble && math.IsNaN(v.Double()) {
 			*get(c) = nan
 			return nil
 		}
-		return finite(v, get(c), least(r.limits), most(r.limits))
-	})
+		within := r.ranges.floats[of]
+		return finite(v, get(c), within.least, within.most)
+	}}
 }
 
-func zero(*Limits) float64           { return 0 }
-func mostSeconds(l *Limits) float64  { return l.Seconds }
-func minusSeconds(l *Limits) float64 { return -l.Seconds }
-func mostTokens(l *Limits) int64     { return l.Count }
-func mostBytes(l *Limits) int64      { return l.Bytes }
-func mostRate(l *Limits) float64     { return float64(l.Bytes) } // all of the bytes in a second
+func durations(get func(*schema.Candidate) *float64) rule { return floats(duration, get) }
 
-func durations(get func(*schema.Candidate) *float64) func(*reading, Value) *fault {
-	return floats(zero, mostSeconds, get)
+// offset finds where in a struct the field is that get gives.
+func offset[S, F any](get func(*S) *F) uintptr {
+	probe := new(S)
+	return uintptr(unsafe.Pointer(get(probe))) - uintptr(unsafe.Pointer(probe))
 }
+
+// field is the field of s that lies at an offset.
+func field[F, S any](s *S, at uintptr) *F { return (*F)(unsafe.Add(unsafe.Pointer(s), at)) }

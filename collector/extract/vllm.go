@@ -16,9 +16,9 @@ var vllm = adapter{
 	rules: rulesOf(sets{
 		"gen_ai.request.id":              text(func(p *schema.Part) *string { return &p.RequestID }),
 		"gen_ai.response.model":          text(func(p *schema.Part) *string { return &p.Engine.Model }),
-		schema.AttrGenAIModel:            func(r *reading, v Value) *fault { return r.text(v, &r.genAI.model) },
+		schema.AttrGenAIModel:            by(func(r *reading, v Value) *fault { return r.text(v, &r.genAI.model) }),
 		"gen_ai.usage.prompt_tokens":     count(func(p *schema.Part) *schema.Count { return &p.Engine.TokensPrompt }),
-		schema.AttrGenAIInputTokens:      func(r *reading, v Value) *fault { return r.count(v, &r.genAI.prompt, r.limits.Count) },
+		schema.AttrGenAIInputTokens:      by(func(r *reading, v Value) *fault { return r.count(v, &r.genAI.prompt, r.limits.Count) }),
 		schema.AttrGenAICacheRead:        count(func(p *schema.Part) *schema.Count { return &p.Engine.TokensCached }),
 		"gen_ai.usage.completion_tokens": count(func(p *schema.Part) *schema.Count { return &p.Engine.TokensOutput }),
 

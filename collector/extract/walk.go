@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -21,6 +22,9 @@ type Span struct {
 	Name       []byte
 	StartNanos uint64
 	EndNanos   uint64
+
+	resource   int    // counts the resources of a request, from 1
+	attributes []byte // the message from its first attribute on
 }
 
 // Field numbers of opentelemetry/proto/collector/trace/v1, trace/v1 and
@@ -73,62 +77,106 @@ func children(b []byte, number protowire.Number, visit func([]byte) error) error
 	return c.Err
 }
 
+// walker goes over the spans of a request. It can be used again.
+type walker struct {
+	Span
+	messages [][]byte // those of Span.Resource and Span.Scope
+}
+
+// keep adds the messages of that number to those that are kept, which a Reject
+// may hold on to, and gives them.
+func (w *walker) keep(b []byte, number protowire.Number) ([][]byte, error) {
+	from := len(w.messages)
+	err := children(b, number, func(m []byte) error {
+		w.messages = append(w.messages, m)
+		return nil
+	})
+	return w.messages[from:len(w.messages):len(w.messages)], err
+}
+
 // walk calls visit with each span of an ExportTraceServiceRequest. The Span is
 // reused between calls. A span whose own message is broken is visited with that
 // error; one in what surrounds the spans ends the walk.
-func walk(request []byte, visit func(*Span, error) error) error {
-	var s Span
-	return children(request, requestResourceSpans, func(b []byte) error {
-		s.Resource = nil // not reused: a Reject keeps it
-		if err := children(b, resourceSpansResource, func(r []byte) error {
-			s.Resource = append(s.Resource, r)
-			return nil
-		}); err != nil {
+func (w *walker) walk(request []byte, visit func(*Span, error) error) error {
+	w.Span, w.messages = Span{}, w.messages[:0]
+	return children(request, requestResourceSpans, func(b []byte) (err error) {
+		w.resource++
+		if w.Resource, err = w.keep(b, resourceSpansResource); err != nil {
 			return fmt.Errorf("resource spans: %w", err)
 		}
-		return children(b, resourceSpansScopes, func(b []byte) error { return walkScope(b, &s, visit) })
+		return children(b, resourceSpansScopes, func(b []byte) error { return w.scope(b, visit) })
 	})
 }
 
-func walkScope(b []byte, s *Span, visit func(*Span, error) error) error {
-	s.Scope = nil
-	if err := children(b, scopeSpansScope, func(scope []byte) error {
-		s.Scope = append(s.Scope, scope)
-		return nil
-	}); err != nil {
+func (w *walker) scope(b []byte, visit func(*Span, error) error) (err error) {
+	if w.Scope, err = w.keep(b, scopeSpansScope); err != nil {
 		return fmt.Errorf("scope spans: %w", err)
 	}
-	return children(b, scopeSpansSpans, func(b []byte) error { return visit(s, s.read(b)) })
+	return children(b, scopeSpansSpans, func(b []byte) error { return visit(&w.Span, w.read(b)) })
 }
 
-// read sets all of s but its resource and scope. As protobuf has it, a field of
-// another wire type than it should have is one that nobody knows.
+// read sets all of s but its resource and scope.
 func (s *Span) read(b []byte) error {
-	*s = Span{Raw: b, Resource: s.Resource, Scope: s.Scope}
-	c := protowalk.Over(b)
-	for c.Next() {
-		switch c.Type {
-		case protowire.BytesType:
-			switch c.Number {
-			case spanTraceID:
-				s.TraceID = c.Bytes
-			case spanSpanID:
-				s.SpanID = c.Bytes
-			case spanParentID:
-				s.ParentID = c.Bytes
-			case spanName:
-				s.Name = c.Bytes
+	*s = Span{Raw: b, Resource: s.Resource, Scope: s.Scope, resource: s.resource}
+	for len(b) > 0 {
+		start, end, ok := length(b)
+		switch {
+		case ok && b[0] == tagAttribute:
+			if s.attributes == nil {
+				s.attributes = b
 			}
-		case protowire.Fixed64Type:
-			switch c.Number {
-			case spanStart:
-				s.StartNanos = c.Num
-			case spanEnd:
-				s.EndNanos = c.Num
+		case ok && b[0]&0x87 == byte(protowire.BytesType) && b[0] >= 1<<3:
+			s.text(protowire.Number(b[0]>>3), b[start:end])
+		case b[0]&0x87 == byte(protowire.Fixed64Type) && b[0] >= 1<<3 && len(b) > 8:
+			s.time(protowire.Number(b[0]>>3), binary.LittleEndian.Uint64(b[1:]))
+			end = 9
+		default:
+			c := protowalk.Over(b)
+			if !c.Next() {
+				return c.Err
 			}
+			s.unusual(&c.Field, b)
+			end = len(b) - len(c.Rest)
 		}
+		b = b[end:]
 	}
-	return c.Err
+	return nil
+}
+
+func (s *Span) text(number protowire.Number, b []byte) {
+	switch number {
+	case spanTraceID:
+		s.TraceID = b
+	case spanSpanID:
+		s.SpanID = b
+	case spanParentID:
+		s.ParentID = b
+	case spanName:
+		s.Name = b
+	}
+}
+
+func (s *Span) time(number protowire.Number, nanos uint64) {
+	switch number {
+	case spanStart:
+		s.StartNanos = nanos
+	case spanEnd:
+		s.EndNanos = nanos
+	}
+}
+
+// unusual reads a field whose tag or length is longer than most, and which
+// begins at b. As protobuf has it, a field of another wire type than it should
+// have is one that nobody knows.
+func (s *Span) unusual(f *protowalk.Field, b []byte) {
+	switch {
+	case f.Type == protowire.BytesType && f.Number == spanAttributes && s.attributes == nil:
+		s.attributes = b
+	case f.Type == protowire.BytesType:
+		s.text(f.Number, f.Bytes)
+	case f.Type == protowire.Fixed64Type:
+		s.time(f.Number, f.Num)
+	}
 }
 
 // scopeName is the name of the instrumentation scope.
@@ -144,9 +192,7 @@ func (s *Span) scopeName() (name []byte) {
 }
 
 // Attributes gives a cursor over the span's attributes, in their order.
-func (s *Span) Attributes() Attributes {
-	return Attributes{protowalk.Over(s.Raw), spanAttributes}
-}
+func (s *Span) Attributes() Attributes { return Attributes{s.attributes, spanAttributes} }
 
 // Attribute is one attribute. Its key and value point into the request.
 type Attribute struct {
@@ -157,24 +203,42 @@ type Attribute struct {
 
 // Attributes is a cursor over the attributes of a message.
 type Attributes struct {
-	at    protowalk.Cursor
-	field protowire.Number // of the message, that holds them
+	rest  []byte
+	field protowire.Number // of the message, that holds them: below 16
 }
 
 // Next reads the next attribute into a. It gives false after the last one, and
 // with the error where reading had to stop.
 func (as *Attributes) Next(a *Attribute) (bool, error) {
-	for as.at.Next() {
-		if as.at.Number == as.field && as.at.Type == protowire.BytesType {
-			err := a.read(as.at.Bytes)
+	for len(as.rest) > 0 {
+		if start, end, ok := length(as.rest); ok && as.rest[0] == byte(as.field)<<3|byte(protowire.BytesType) {
+			b := as.rest[start:end]
+			as.rest = as.rest[end:]
+			err := a.read(b)
+			return err == nil, err
+		}
+		c := protowalk.Over(as.rest)
+		if !c.Next() {
+			return false, c.Err
+		}
+		as.rest = c.Rest
+		if c.Number == as.field && c.Type == protowire.BytesType {
+			err := a.read(c.Bytes)
 			return err == nil, err
 		}
 	}
-	return false, as.at.Err
+	return false, nil
 }
 
 func (a *Attribute) read(b []byte) error {
-	*a = Attribute{Size: len(b)}
+	a.Size = len(b)
+	if key, value, ok := usualKeyValue(b); ok {
+		if v, ok := usualValue(value); ok {
+			a.Key, a.Value = key, v
+			return nil
+		}
+	}
+	a.Key, a.Value = nil, Value{}
 	c := protowalk.Over(b)
 	for c.Next() {
 		switch {

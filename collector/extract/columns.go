@@ -1,0 +1,146 @@
+package extract
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// column reads one of the candidates' arrays. What its elements are like in
+// most spans is read by array, the rest, and what is wrong with it, below.
+func (r *reading) column(u *rule, v Value) *fault {
+	if v.Type != TypeArray {
+		return wrongType(v, TypeArray)
+	}
+	n, rest := r.array(u, v.b)
+	es := Elements(rest)
+	var e Value
+	for more, err := es.Next(&e); more || err != nil; more, err = es.Next(&e) {
+		if err != nil {
+			return faultf(CodeUndecodable, "element %d can not be read: %v", n, err)
+		}
+		c, f := r.candidate(n)
+		if f == nil {
+			f = u.cell(r, c, e)
+		}
+		if f != nil {
+			return faultf(f.code, "element %d: %s", n, f.reason)
+		}
+		n++
+	}
+	r.candidates = true
+	if n != len(r.p.Decision.Candidates) {
+		return faultf(CodeCandidates, "%d elements, other candidate arrays have %d", n, len(r.p.Decision.Candidates))
+	}
+	return nil
+}
+
+// array reads elements as far as they are in the usual form and within bounds,
+// and gives how many they are and what is left of the array.
+func (r *reading) array(u *rule, b []byte) (n int, rest []byte) {
+	switch u.op {
+	case opFloats:
+		return r.doubles(u, b)
+	case opIntegers:
+		return r.ints(u, b)
+	case opTexts:
+		return r.strings(u, b)
+	}
+	return 0, b
+}
+
+// element gives the length of an element in the usual form whose AnyValue begins
+// with that tag; it is at b[2:2+size]. It is 0 for another form.
+func element(b []byte, tag byte) (size int) {
+	if len(b) < 4 || b[0] != arrayValues<<3|byte(protowire.BytesType) || b[1] >= 0x80 || b[2] != tag || int(b[1]) > len(b)-2 {
+		return 0
+	}
+	return int(b[1])
+}
+
+func (r *reading) doubles(u *rule, b []byte) (n int, rest []byte) {
+	const size = 1 + 8
+	within := &r.ranges.floats[u.of]
+	for ; len(b) >= 2+size && b[1] == size && element(b, tagDouble) == size; b = b[2+size:] {
+		x := math.Float64frombits(binary.LittleEndian.Uint64(b[3:]))
+		if x != x {
+			x = nan
+		} else if !(x >= within.least && x <= within.most) {
+			break
+		}
+		c, f := r.candidate(n)
+		if f != nil {
+			break
+		}
+		*field[float64](c, u.at) = x
+		n++
+	}
+	return n, b
+}
+
+func (r *reading) ints(u *rule, b []byte) (n int, rest []byte) {
+	most := r.ranges.ints[u.of]
+	for {
+		size := element(b, tagInt)
+		if size == 0 {
+			return n, b
+		}
+		x, length := varint(b[3 : 2+size])
+		if 1+length != size || int64(x) < -1 || int64(x) > most {
+			return n, b
+		}
+		c, f := r.candidate(n)
+		if f != nil {
+			return n, b
+		}
+		*field[int64](c, u.at) = int64(x)
+		b = b[2+size:]
+		n++
+	}
+}
+
+func (r *reading) strings(u *rule, b []byte) (n int, rest []byte) {
+	for {
+		size := element(b, tagString)
+		if size == 0 || int(b[3]) != size-2 || size-2 > r.limits.TextBytes {
+			return n, b
+		}
+		s := b[4 : 2+size]
+		if !isText(s) {
+			return n, b
+		}
+		c, f := r.candidate(n)
+		if f != nil {
+			return n, b
+		}
+		*field[string](c, u.at) = str(s)
+		b = b[2+size:]
+		n++
+	}
+}
+
+// candidate gives candidate n, and makes it where the number of candidates is
+// not yet known.
+func (r *reading) candidate(n int) (*schema.Candidate, *fault) {
+	d := &r.p.Decision
+	if n < len(d.Candidates) {
+		return &d.Candidates[n], nil
+	}
+	if r.candidates {
+		return nil, faultf(CodeCandidates, "other candidate arrays have %d elements", len(d.Candidates))
+	}
+	if n == r.limits.Candidates {
+		return nil, faultf(CodeSize, "more than %d candidates", n)
+	}
+	d.Candidates = append(d.Candidates, notApplicable)
+	return &d.Candidates[n], nil
+}
+
+var nan = math.NaN()
+
+// notApplicable is a candidate of which nothing is said.
+var notApplicable = schema.Candidate{TokensResident: -1, TokensFetched: -1, TokensComputed: -1, Bytes: -1, GPUQueue: nan, TransferQueue: nan,
+	Bandwidth: nan, Restore: nan, Recompute: nan, TTFT: nan, Externality: nan, Propensity: nan}
