@@ -2,8 +2,13 @@ package otlp
 
 import (
 	"strconv"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // appendResponse appends an ExportTraceServiceResponse. It is empty where all
@@ -27,11 +32,22 @@ func jsonResponse(p partial) any {
 	return map[string]any{"partialSuccess": map[string]string{"rejectedSpans": strconv.Itoa(p.rejected), "errorMessage": p.why}}
 }
 
-// appendStatus appends the google.rpc.Status that OTLP wants as the body of an
-// HTTP error.
-func appendStatus(b []byte, f *failure) []byte {
-	b = protowire.AppendTag(b, 1, protowire.VarintType) // code
-	b = protowire.AppendVarint(b, uint64(f.grpc))
-	b = protowire.AppendTag(b, 2, protowire.BytesType) // message
-	return protowire.AppendString(b, f.text)
+// status is the google.rpc.Status of a failure: over HTTP the body, over gRPC what
+// its headers carry. It says what is wrong with a request, or when to send it again.
+func (f *failure) status(retryAfter time.Duration) *status.Status {
+	s := status.New(f.grpc, f.text)
+	var detail protoadapt.MessageV1
+	switch {
+	case f.retry:
+		detail = &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)}
+	case f.kind == kindInvalid:
+		detail = &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Description: f.text}}}
+	default:
+		return s
+	}
+	detailed, err := s.WithDetails(detail)
+	if err != nil {
+		return s
+	}
+	return detailed
 }

@@ -8,14 +8,32 @@ import (
 	"sync"
 )
 
-// maxPooled is the largest buffer kept for the next request, which may be small
-// and reserves all of it.
-const maxPooled = firstReserve
-
+// Buffers of the sizes that most requests need are kept for the next ones.
 var (
-	bodies  = sync.Pool{New: func() any { return new([]byte) }}
+	tinies  = sync.Pool{New: func() any { return new([tiny]byte) }}
+	smalls  = sync.Pool{New: func() any { return new([firstReserve]byte) }}
 	gunzips = sync.Pool{New: func() any { return new(gzip.Reader) }}
 )
+
+func newBuffer(size int) []byte {
+	switch size {
+	case tiny:
+		return tinies.Get().(*[tiny]byte)[:0]
+	case firstReserve:
+		return smalls.Get().(*[firstReserve]byte)[:0]
+	}
+	return make([]byte, 0, size)
+}
+
+// keepBuffer takes a buffer that nobody uses any more.
+func keepBuffer(b []byte) {
+	switch cap(b) {
+	case tiny:
+		tinies.Put((*[tiny]byte)(b[:tiny]))
+	case firstReserve:
+		smalls.Put((*[firstReserve]byte)(b[:firstReserve]))
+	}
+}
 
 // body is a request as it comes.
 type body struct {
@@ -25,32 +43,40 @@ type body struct {
 	isJSON    bool
 }
 
-// receive reads one request within the budget, and answers once it is safe.
-func (r *Receiver) receive(ctx context.Context, b body) (partial, *failure) {
-	h := hold{budget: r.budget}
-	defer h.release()
-	buf := bodies.Get().(*[]byte)
-	defer func() {
-		if cap(*buf) <= maxPooled {
-			bodies.Put(buf)
-		}
-	}()
-	if f := h.reserve(ctx, withParts*int64(cap(*buf))); f != nil {
-		return partial{}, f
-	}
-	reader, done, f := decompressed(b.encoding, b.Reader)
+// receive reads one request within the budget, and answers once it is safe. h is
+// released at its end.
+func (r *Receiver) receive(ctx context.Context, h *hold, b body) (partial, *failure) {
+	var buf []byte
+	defer func() { keepBuffer(buf) }()
+	f := r.read(ctx, h, b, &buf)
 	if f != nil {
 		return partial{}, f
 	}
-	defer done()
-	if reader != b.Reader {
-		b.announced = 0
+	h.shrink(int64(cap(buf) + (withParts-1)*len(buf)))
+	return r.exportBody(ctx, h, buf, b.isJSON)
+}
+
+// read reads all of a request into buf.
+func (r *Receiver) read(ctx context.Context, h *hold, b body, buf *[]byte) (f *failure) {
+	zipped, f := isZipped(b.encoding)
+	if f != nil {
+		return f
 	}
-	if *buf, f = h.readAll(ctx, reader, *buf, int(b.announced), r.cfg.MaxRequestBytes); f != nil {
-		return partial{}, f
+	if !zipped {
+		*buf, f = h.readAll(ctx, b.Reader, nil, int(b.announced), r.cfg.MaxRequestBytes)
+		return f
 	}
-	h.shrink(int64(cap(*buf) + (withParts-1)*len(*buf)))
-	return r.exportBody(ctx, &h, *buf, b.isJSON)
+	h.beside = unzipping
+	if f := h.reserve(ctx, h.beside); f != nil {
+		return f
+	}
+	z := gunzips.Get().(*gzip.Reader)
+	defer gunzips.Put(z)
+	if err := z.Reset(b.Reader); err != nil {
+		return readFailure(err)
+	}
+	*buf, f = h.readAll(ctx, z, nil, 0, r.cfg.MaxRequestBytes)
+	return f
 }
 
 func (r *Receiver) exportBody(ctx context.Context, h *hold, body []byte, isJSON bool) (partial, *failure) {
@@ -68,21 +94,15 @@ func (r *Receiver) exportBody(ctx context.Context, h *hold, body []byte, isJSON 
 	return r.export(ctx, body)
 }
 
-// decompressed reads body as its encoding says.
-func decompressed(encoding string, body io.Reader) (io.Reader, func(), *failure) {
+// isZipped says whether a body is to be decompressed.
+func isZipped(encoding string) (bool, *failure) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
-		return body, func() {}, nil
+		return false, nil
 	case "gzip":
-		z := gunzips.Get().(*gzip.Reader)
-		if err := z.Reset(body); err != nil {
-			gunzips.Put(z)
-			return nil, nil, readFailure(err)
-		}
-		return z, func() { gunzips.Put(z) }, nil
-	default:
-		return nil, nil, failed(kindMedia, "the encoding %q is not supported: use gzip or none", encoding)
+		return true, nil
 	}
+	return false, failed(kindMedia, "the encoding %q is not supported: use gzip or none", encoding)
 }
 
 func (r *Receiver) tooLarge(bytes int64) *failure {

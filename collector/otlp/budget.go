@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,11 +12,13 @@ import (
 )
 
 // Memory is reserved as a request arrives, so that nobody holds what it only
-// announced: firstReserve bytes of buffer, then middle, then all of it. Each of
-// these has a room of its own, and who waits for a higher one holds a lower one
-// only. So those that wait never hold each other up, and large requests keep no
-// small ones out.
+// announced: tiny bytes of buffer, then firstReserve, then middle, then all of it.
+// Each of these has a room of its own, and who waits for a higher one holds a lower
+// one only. So those that wait never hold each other up, and large requests keep no
+// small ones out. Where a room is full, requests in it of which nothing comes are
+// dropped for those that have something to send.
 const (
+	tiny         = 4 << 10
 	firstReserve = 32 << 10
 	middle       = 128 << 10
 	large        = 2 << 20 // where it is not known how large: more than most need
@@ -25,6 +28,9 @@ const (
 // parts, and then the messages for Kafka, are about as large again.
 const withParts = 2
 
+// unzipping is about what a gzip reader takes: its window, its tables, its buffers.
+const unzipping = 48 << 10
+
 // room is a part of the budget, for requests that hold up to limit.
 type room struct {
 	*semaphore.Weighted
@@ -33,20 +39,21 @@ type room struct {
 
 // budget bounds the bytes of all requests in memory.
 type budget struct {
-	rooms [3]room // smallest limit first
+	rooms [4]room // smallest limit first
 	max   int64
 	wait  time.Duration
 	used  atomic.Int64
+
+	mu     sync.Mutex
+	coming map[*incoming]struct{}
 }
 
 func newBudget(most int64, wait time.Duration) *budget {
-	b := &budget{max: most, wait: wait}
-	for i, limit := range []int64{withParts * firstReserve, withParts * (middle + 1), math.MaxInt64} {
-		size := most / 4
-		if i == len(b.rooms)-1 {
-			size = most - 2*(most/4)
-		}
-		b.rooms[i] = room{semaphore.NewWeighted(size), size, limit}
+	b := &budget{max: most, wait: wait, coming: map[*incoming]struct{}{}}
+	limits := [...]int64{withParts * tiny, unzipping + withParts*firstReserve, unzipping + withParts*(middle+1), math.MaxInt64}
+	sizes := [...]int64{most / 8, most / 4, most / 8, most - most/8 - most/4 - most/8}
+	for i := range b.rooms {
+		b.rooms[i] = room{semaphore.NewWeighted(sizes[i]), sizes[i], limits[i]}
 	}
 	return b
 }
@@ -54,7 +61,9 @@ func newBudget(most int64, wait time.Duration) *budget {
 // hold is what one request has of the budget.
 type hold struct {
 	budget *budget
-	room   int // in which it holds n
+	from   *incoming // whose it is; nil: nobody's that could be dropped
+	beside int64     // bytes beside the buffer: of a gzip reader
+	room   int       // in which it holds n
 	n      int64
 }
 
@@ -72,7 +81,7 @@ func (h *hold) reserve(ctx context.Context, n int64) *failure {
 	if more <= 0 {
 		return nil
 	}
-	if f := h.budget.acquire(ctx, &h.budget.rooms[to], more); f != nil {
+	if f := h.budget.acquire(ctx, to, more); f != nil {
 		return f
 	}
 	if to != h.room {
@@ -81,6 +90,7 @@ func (h *hold) reserve(ctx context.Context, n int64) *failure {
 	h.room = to
 	h.n += more
 	h.budget.used.Add(more)
+	h.from.holds(h.room, h.n)
 	return nil
 }
 
@@ -90,15 +100,20 @@ func (h *hold) shrink(n int64) {
 		h.budget.rooms[h.room].Release(less)
 		h.budget.used.Add(-less)
 		h.n = n
+		h.from.holds(h.room, n)
 	}
 }
 
 func (h *hold) release() { h.shrink(0) }
 
-func (b *budget) acquire(ctx context.Context, r *room, n int64) *failure {
+func (b *budget) acquire(ctx context.Context, in int, n int64) *failure {
+	r := &b.rooms[in]
 	if r.TryAcquire(n) {
 		return nil
 	}
+	b.drop(in, n)
+	again := time.AfterFunc(stallAfter, func() { b.drop(in, n) })
+	defer again.Stop()
 	wait, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()
 	if r.Acquire(wait, n) == nil {
@@ -110,6 +125,20 @@ func (b *budget) acquire(ctx context.Context, r *room, n int64) *failure {
 	return failed(kindLater, "requests in memory leave no room for this one within the %d bytes of collect.max_in_flight_bytes: wait and send again", b.max)
 }
 
+// drop ends requests that stall in a room, or in any for -1, until n bytes will be
+// free.
+func (b *budget) drop(room int, n int64) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for in := range b.coming {
+		if n <= 0 {
+			return
+		}
+		n -= in.drop(room, now)
+	}
+}
+
 // readAll reads r to its end into buf, at most most bytes, and reserves before
 // it makes buf larger. announced is how many bytes should come, or 0.
 func (h *hold) readAll(ctx context.Context, r io.Reader, buf []byte, announced, most int) ([]byte, *failure) {
@@ -117,10 +146,12 @@ func (h *hold) readAll(ctx context.Context, r io.Reader, buf []byte, announced, 
 	for {
 		if len(buf) == cap(buf) {
 			size := min(grown(cap(buf), announced), most+1)
-			if f := h.reserve(ctx, withParts*int64(size)); f != nil {
+			if f := h.reserve(ctx, h.beside+withParts*int64(size)); f != nil {
 				return buf, f
 			}
-			buf = append(make([]byte, 0, size), buf...)
+			larger := append(newBuffer(size), buf...)
+			keepBuffer(buf)
+			buf = larger
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -140,6 +171,8 @@ func (h *hold) readAll(ctx context.Context, r io.Reader, buf []byte, announced, 
 // than were announced, which finds the end.
 func grown(size, announced int) int {
 	switch {
+	case size < tiny:
+		return tiny
 	case size < firstReserve:
 		return firstReserve
 	case announced > size && (announced < middle || size >= middle):

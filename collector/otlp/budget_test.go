@@ -42,7 +42,7 @@ func TestManyRequestsDoNotHoldEachOtherUp(t *testing.T) {
 
 func TestGrown(t *testing.T) {
 	for _, c := range []struct{ size, announced, want int }{
-		{0, 0, firstReserve}, {0, 100 << 10, firstReserve}, {firstReserve, 100 << 10, 100<<10 + 1}, {firstReserve, 0, middle}, {firstReserve, 5 << 20, middle},
+		{0, 0, tiny}, {0, 100 << 10, tiny}, {tiny, 0, firstReserve}, {tiny, 100 << 10, firstReserve}, {firstReserve, 100 << 10, 100<<10 + 1}, {firstReserve, 0, middle}, {firstReserve, 5 << 20, middle},
 		{middle, 5 << 20, 5<<20 + 1}, {middle, 0, large}, {5<<20 + 1, 5 << 20, 1<<63 - 2}, {100<<10 + 1, 100 << 10, middle},
 	} {
 		require.Equal(t, c.want, grown(c.size, c.announced), c)

@@ -1,10 +1,13 @@
 package otlp
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/kvwhatif/kvwhatif/internal/secure"
 )
 
 // Config is what an operator may set.
@@ -27,9 +30,13 @@ type Config struct {
 	ReadTimeout time.Duration `koanf:"read_timeout"`
 	// IdleTimeout closes a connection that sends nothing.
 	IdleTimeout time.Duration `koanf:"idle_timeout"`
-	// MaxConnections bounds the open connections of each protocol; past it a new
-	// one is closed at once.
+	// MaxConnections bounds the open connections of each protocol; past it an idle
+	// one is closed for a new one, or the new one where none is idle.
 	MaxConnections int `koanf:"max_connections"`
+	// TLS is of both protocols; nil: none.
+	TLS *tls.Config `koanf:"-"`
+	// Tokens are those that a sender has to show one of; nil: none.
+	Tokens *secure.Tokens `koanf:"-"`
 }
 
 // None is an address that is not listened on, for where an empty one can not be

@@ -1,24 +1,32 @@
 package otlp
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// limitConnections closes at once what is accepted while most connections are
-// open, so that those who hold theirs are not disturbed and the others know.
-func limitConnections(l net.Listener, most int, refused prometheus.Counter) net.Listener {
-	return &limited{Listener: l, most: int64(most), refused: refused}
+// limitConnections keeps at most most connections open. Where another comes, one on
+// which no request is under way is closed for it: one that never had a request
+// before those that had, and the longest idle first. Where all are at work, stalled
+// is told and the new one is closed at once.
+func limitConnections(l net.Listener, most int, refused prometheus.Counter, stalled func()) net.Listener {
+	return &limited{Listener: l, most: most, refused: refused, stalled: stalled, open: map[*counted]struct{}{}}
 }
 
 type limited struct {
 	net.Listener
-	most    int64
-	open    atomic.Int64
+	most    int
 	refused prometheus.Counter
+	stalled func()
+
+	mu   sync.Mutex
+	open map[*counted]struct{}
 }
 
 func (l *limited) Accept() (net.Conn, error) {
@@ -27,22 +35,85 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.open.Add(1) <= l.most {
-			return &counted{Conn: c, listener: l}, nil
+		if mine := l.admit(c); mine != nil {
+			return mine, nil
 		}
-		l.open.Add(-1)
-		l.refused.Inc()
+		l.stalled()
 		c.Close()
 	}
 }
 
+// admit counts c, or gives nil where there is no place for it.
+func (l *limited) admit(c net.Conn) net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.most {
+		l.refused.Inc()
+		victim := l.idlest()
+		if victim == nil {
+			return nil
+		}
+		delete(l.open, victim)
+		victim.Conn.Close()
+	}
+	mine := &counted{Conn: c, listener: l, since: time.Now()}
+	l.open[mine] = struct{}{}
+	return mine
+}
+
+// idlest is the connection to close for another, or nil.
+func (l *limited) idlest() (best *counted) {
+	for c := range l.open {
+		switch {
+		case c.requests > 0:
+		case best == nil, best.served && !c.served, best.served == c.served && c.since.Before(best.since):
+			best = c
+		}
+	}
+	return best
+}
+
+// counted is an open connection. Its fields are under the listener's lock.
 type counted struct {
 	net.Conn
 	listener *limited
-	once     sync.Once
+	requests int       // under way
+	served   bool      // had one
+	since    time.Time // when it was opened, or its last request ended
 }
 
+// Close is of net.Conn.
 func (c *counted) Close() error {
-	c.once.Do(func() { c.listener.open.Add(-1) })
+	c.listener.mu.Lock()
+	delete(c.listener.open, c)
+	c.listener.mu.Unlock()
 	return c.Conn.Close()
+}
+
+func (c *counted) request(more int) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.requests += more
+	c.served, c.since = true, time.Now()
+}
+
+type connectionKey struct{}
+
+// ofConnection lets handlers find the connection.
+func ofConnection(ctx context.Context, c net.Conn) context.Context {
+	if encrypted, ok := c.(*tls.Conn); ok {
+		c = encrypted.NetConn()
+	}
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// atWork marks the connections of requests that h answers.
+func atWork(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if c, ok := q.Context().Value(connectionKey{}).(*counted); ok {
+			c.request(+1)
+			defer c.request(-1)
+		}
+		h.ServeHTTP(w, q)
+	})
 }

@@ -25,6 +25,8 @@ type kind struct {
 }
 
 var (
+	kindNobody   = kind{codes.Unauthenticated, http.StatusUnauthorized, false}
+	kindMethod   = kind{codes.Unimplemented, http.StatusMethodNotAllowed, false}
 	kindInvalid  = kind{codes.InvalidArgument, http.StatusBadRequest, false}
 	kindTooLarge = kind{codes.ResourceExhausted, http.StatusRequestEntityTooLarge, false}
 	kindMedia    = kind{codes.Unimplemented, http.StatusUnsupportedMediaType, false}
@@ -53,8 +55,10 @@ func readFailure(err error) *failure {
 	switch {
 	case errors.As(err, &large):
 		return failed(kindTooLarge, "the request has more than %d bytes (collect.max_request_bytes): send smaller batches", large.Limit)
+	case errors.Is(err, errDropped):
+		return failed(kindLater, "%v: send again", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return failed(kindSlow, "the request took longer to arrive than collect.read_timeout")
+		return failed(kindSlow, "the request came more slowly than %d bytes/s, or took longer than collect.read_timeout", minRate)
 	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		return failed(kindInvalid, "the body is no gzip: %v", err)
 	}

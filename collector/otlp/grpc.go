@@ -6,25 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 const (
 	methodExport  = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 	typeGRPC      = "application/grpc"
-	maxStreams    = 128      // requests at a time on one connection
-	maxUnread     = 1 << 20  // of one connection: what waits for memory
-	maxStreamed   = 64 << 10 // of one request: small, so that those that wait leave the connection to others
+	maxStreams    = 128       // requests at a time on one connection
+	maxUnread     = 256 << 10 // of one connection: what waits for memory
+	maxStreamed   = 64 << 10  // of one request: small, so that those that wait leave the connection to others
 	maxHeaderSize = 16 << 10
 	framePrefix   = 5 // of a gRPC message: compressed or not, and its length
 )
@@ -36,25 +31,18 @@ func (r *Receiver) grpcServer() *http.Server {
 	s := r.server(http.HandlerFunc(r.serveGRPC))
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetUnencryptedHTTP2(true)
-	s.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxStreamed,
-		SendPingTimeout: time.Minute, PingTimeout: 20 * time.Second,
-	}
+	s.Protocols.SetHTTP2(true)
 	return s
 }
 
 func (r *Receiver) serveGRPC(w http.ResponseWriter, q *http.Request) {
 	if q.Method != http.MethodPost || !strings.HasPrefix(q.Header.Get("Content-Type"), typeGRPC) {
-		http.Error(w, "OTLP over gRPC only: OTLP over HTTP has a port of its own (collect.http)", http.StatusUnsupportedMediaType)
+		r.refuseHTTP(w, q, failed(kindMedia, "OTLP over gRPC only: OTLP over HTTP has a port of its own (collect.http)"))
 		return
 	}
 	w.Header().Set("Content-Type", typeGRPC)
 	w.Header().Set("Grpc-Accept-Encoding", "gzip")
-	if q.URL.Path != methodExport {
-		r.endGRPC(w, unknownMethod(q.URL.Path))
-		return
-	}
-	p, f := r.receiveGRPC(q)
+	p, f := r.callGRPC(w, q)
 	if f != nil {
 		r.answered(overGRPC, f.grpc.String())
 		r.endGRPC(w, f)
@@ -76,10 +64,29 @@ func unknownMethod(method string) *failure {
 	return failed(kindUnknown, "unknown method %s", method)
 }
 
-func (r *Receiver) receiveGRPC(q *http.Request) (partial, *failure) {
+// callGRPC answers one call.
+func (r *Receiver) callGRPC(w http.ResponseWriter, q *http.Request) (partial, *failure) {
+	if f := r.allow(q); f != nil {
+		return partial{}, f
+	}
+	if q.URL.Path != methodExport {
+		return partial{}, unknownMethod(q.URL.Path)
+	}
+	in := r.comes(w, q)
+	defer in.end()
+	h := &hold{budget: r.budget, from: in}
+	defer h.release()
+	if f := h.reserve(q.Context(), withParts*tiny); f != nil {
+		return partial{}, f
+	}
+	p, f := r.receiveGRPC(q, in, h)
+	return p, unread(q, f)
+}
+
+func (r *Receiver) receiveGRPC(q *http.Request, in *incoming, h *hold) (partial, *failure) {
 	var prefix [framePrefix]byte
-	if _, err := io.ReadFull(q.Body, prefix[:]); err != nil {
-		return partial{}, unread(q, readFailure(err))
+	if _, err := io.ReadFull(in, prefix[:]); err != nil {
+		return partial{}, readFailure(err)
 	}
 	length := int64(binary.BigEndian.Uint32(prefix[1:]))
 	if length > int64(r.cfg.MaxRequestBytes) {
@@ -89,8 +96,7 @@ func (r *Receiver) receiveGRPC(q *http.Request) (partial, *failure) {
 	if prefix[0] != 0 {
 		encoding = q.Header.Get("Grpc-Encoding")
 	}
-	p, f := r.receive(q.Context(), body{&message{q.Body, length}, length, encoding, false})
-	return p, unread(q, f)
+	return r.receive(q.Context(), h, body{&message{in, length}, length, encoding, false})
 }
 
 // unread corrects a failure to read for a sender that went away.
@@ -131,13 +137,10 @@ func (m *message) Read(b []byte) (int, error) {
 
 // endGRPC answers with a status, and the delay where the sender should wait.
 func (r *Receiver) endGRPC(w http.ResponseWriter, f *failure) {
-	s := status.New(f.grpc, f.text)
-	if f.retry {
-		if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(r.cfg.RetryAfter)}); err == nil {
-			s = detailed
-			if details, err := proto.Marshal(s.Proto()); err == nil {
-				w.Header().Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
-			}
+	s := f.status(r.cfg.RetryAfter)
+	if len(s.Proto().Details) > 0 {
+		if details, err := proto.Marshal(s.Proto()); err == nil {
+			w.Header().Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
 		}
 	}
 	w.Header().Set("Grpc-Status", strconv.Itoa(int(f.grpc)))
@@ -155,17 +158,4 @@ func percentEncoded(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// server has the limits that both protocols share.
-func (r *Receiver) server(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: r.cfg.ReadTimeout,
-		ReadTimeout:       r.cfg.ReadTimeout,
-		WriteTimeout:      r.cfg.ReadTimeout + time.Minute + 30*time.Second, // Kafka may take a minute
-		IdleTimeout:       r.cfg.IdleTimeout,
-		MaxHeaderBytes:    maxHeaderSize,
-		ErrorLog:          slog.NewLogLogger(r.logger.Handler(), slog.LevelDebug),
-	}
 }

@@ -178,7 +178,7 @@ func TestGRPCAnnouncedTakesNoRoom(t *testing.T) {
 	for range 8 {
 		half(t, r, 16<<20, []byte("begun"))
 	}
-	require.Eventually(t, func() bool { return r.budget.used.Load() >= 8*withParts*firstReserve }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.budget.used.Load() >= 8*withParts*tiny }, 10*time.Second, time.Millisecond)
 	_, err := export(t, dial(t, r), make([]byte, 0))
 	require.NoError(t, err)
 	require.LessOrEqual(t, r.budget.used.Load(), int64(4<<20))

@@ -2,10 +2,17 @@ package otlp
 
 import (
 	"encoding/json"
+	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
+
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -15,32 +22,68 @@ const (
 )
 
 func (r *Receiver) httpServer() *http.Server {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+pathTraces, r.exportHTTP)
-	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		if strings.HasPrefix(q.URL.Path, "/v1/") && q.URL.Path != pathTraces {
-			http.Error(w, "kvwhatif takes traces only, at "+pathTraces+": send metrics and logs elsewhere", http.StatusNotFound)
-			return
-		}
-		http.Error(w, "OTLP over HTTP is at "+pathTraces, http.StatusNotFound)
-	})
-	mux.HandleFunc(pathTraces, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "use POST", http.StatusMethodNotAllowed)
-	})
-	return r.server(mux)
+	s := r.server(http.HandlerFunc(r.serveHTTP))
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	return s
 }
 
-func (r *Receiver) exportHTTP(w http.ResponseWriter, q *http.Request) {
+// server has the limits that both protocols share.
+func (r *Receiver) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           atWork(h),
+		TLSConfig:         r.cfg.TLS,
+		ConnContext:       ofConnection,
+		ReadHeaderTimeout: min(grace, r.cfg.ReadTimeout),
+		ReadTimeout:       r.cfg.ReadTimeout,
+		WriteTimeout:      r.cfg.ReadTimeout + time.Minute + 30*time.Second, // Kafka may take a minute
+		IdleTimeout:       r.cfg.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderSize,
+		ErrorLog:          slog.NewLogLogger(r.logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxStreamed,
+			SendPingTimeout: time.Minute, PingTimeout: 20 * time.Second,
+		},
+	}
+}
+
+// allow refuses who shows none of the tokens.
+func (r *Receiver) allow(q *http.Request) *failure {
+	if r.cfg.Tokens.Allow(q.Header.Get("Authorization")) {
+		return nil
+	}
+	return failed(kindNobody, "send `Authorization: Bearer TOKEN` with a token that this collector takes")
+}
+
+// serveHTTP answers what comes over HTTP.
+func (r *Receiver) serveHTTP(w http.ResponseWriter, q *http.Request) {
+	f := r.allow(q)
 	media, _, err := mime.ParseMediaType(q.Header.Get("Content-Type"))
-	if err != nil || (media != typeProtobuf && media != typeJSON) {
-		r.answered(overHTTP, strconv.Itoa(http.StatusUnsupportedMediaType))
-		http.Error(w, "Content-Type must be "+typeProtobuf+" or "+typeJSON, http.StatusUnsupportedMediaType)
+	switch {
+	case f != nil:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case q.URL.Path != pathTraces && strings.HasPrefix(q.URL.Path, "/v1"):
+		f = failed(kindUnknown, "kvwhatif takes traces only, at "+pathTraces+": send metrics, logs and profiles elsewhere")
+	case q.URL.Path != pathTraces:
+		f = failed(kindUnknown, "OTLP over HTTP is at "+pathTraces)
+	case q.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		f = failed(kindMethod, "use POST")
+	case err != nil || (media != typeProtobuf && media != typeJSON):
+		f = failed(kindMedia, "Content-Type must be "+typeProtobuf+" or "+typeJSON)
+	default:
+		r.exportHTTP(w, q, media)
 		return
 	}
+	r.refuseHTTP(w, q, f)
+}
+
+func (r *Receiver) exportHTTP(w http.ResponseWriter, q *http.Request, media string) {
 	p, f := r.receiveHTTP(w, q, media == typeJSON)
 	if f != nil {
-		r.refuseHTTP(w, media, f)
+		r.refuseHTTP(w, q, f)
 		return
 	}
 	r.answered(overHTTP, strconv.Itoa(http.StatusOK))
@@ -52,24 +95,47 @@ func (r *Receiver) exportHTTP(w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(appendResponse(nil, p))
 }
 
-func (r *Receiver) refuseHTTP(w http.ResponseWriter, media string, f *failure) {
+// refuseHTTP answers with a google.rpc.Status: in protobuf to who sent that, and as
+// JSON to everybody else, who can read it.
+func (r *Receiver) refuseHTTP(w http.ResponseWriter, q *http.Request, f *failure) {
 	r.answered(overHTTP, strconv.Itoa(f.http))
-	w.Header().Set("Content-Type", media)
 	if f.retry {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(r.cfg.RetryAfter.Seconds()))))
 	}
-	w.WriteHeader(f.http)
-	if media == typeJSON {
-		_ = json.NewEncoder(w).Encode(map[string]any{"code": int(f.grpc), "message": f.text})
-		return
+	s := f.status(r.cfg.RetryAfter).Proto()
+	media, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
+	encode := protojson.Marshal
+	if media == typeProtobuf {
+		encode = proto.Marshal
+	} else {
+		media = typeJSON
 	}
-	_, _ = w.Write(appendStatus(nil, f))
+	body, err := encode(s)
+	if err != nil { // of a text that is no UTF-8
+		body, _ = encode(&statuspb.Status{Code: s.Code, Message: strings.ToValidUTF8(s.Message, "?")})
+	}
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(f.http)
+	_, _ = w.Write(body)
 }
 
 func (r *Receiver) receiveHTTP(w http.ResponseWriter, q *http.Request, isJSON bool) (partial, *failure) {
-	if q.ContentLength > int64(r.cfg.MaxRequestBytes) {
+	in := r.comes(w, q)
+	defer in.end()
+	p, f := r.boundedHTTP(q, in, isJSON)
+	if f != nil && f.kind == kindTooLarge {
+		in.discard(q)
+	}
+	return p, f
+}
+
+func (r *Receiver) boundedHTTP(q *http.Request, in *incoming, isJSON bool) (partial, *failure) {
+	most := int64(r.cfg.MaxRequestBytes)
+	if q.ContentLength > most {
 		return partial{}, r.tooLarge(q.ContentLength)
 	}
-	limited := http.MaxBytesReader(w, q.Body, int64(r.cfg.MaxRequestBytes))
-	return r.receive(q.Context(), body{limited, max(0, q.ContentLength), q.Header.Get("Content-Encoding"), isJSON})
+	h := &hold{budget: r.budget, from: in}
+	defer h.release()
+	limited := http.MaxBytesReader(nil, io.NopCloser(in), most)
+	return r.receive(q.Context(), h, body{limited, max(0, q.ContentLength), q.Header.Get("Content-Encoding"), isJSON})
 }

@@ -23,7 +23,7 @@ func newMetrics(b *budget) *metrics {
 		spans:              vec("spans_total", "Spans of acknowledged requests: accepted, or ignored because no adapter knows them.", "result"),
 		rejected:           vec("spans_rejected_total", "Spans that became dead letters, by class of reason.", "reason"),
 		requests:           vec("requests_total", "Requests by protocol and the code that they were answered with.", "protocol", "code"),
-		connectionsRefused: vec("connections_refused_total", "Connections closed because max_connections were open.", "protocol"),
+		connectionsRefused: vec("connections_refused_total", "Connections closed because max_connections were open: idle ones, or the new one where none was.", "protocol"),
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kvwhatif_otlp_in_flight_bytes",
 			Help: "Bytes reserved for requests in memory."}, func() float64 { return float64(b.used.Load()) }),
 	}

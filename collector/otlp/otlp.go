@@ -76,10 +76,11 @@ func (r *Receiver) Start(ctx context.Context) error {
 			r.closeListeners()
 			return listenError(p, address, err)
 		}
-		r.listeners[p] = limitConnections(l, r.cfg.MaxConnections, r.connectionsRefused.WithLabelValues(string(p)))
+		r.listeners[p] = limitConnections(l, r.cfg.MaxConnections, r.connectionsRefused.WithLabelValues(string(p)),
+			func() { r.budget.drop(-1, 1) })
 	}
-	r.serve(overGRPC, r.grpc.Serve)
-	r.serve(overHTTP, r.http.Serve)
+	r.serve(overGRPC, r.grpc)
+	r.serve(overHTTP, r.http)
 	return nil
 }
 
@@ -89,12 +90,16 @@ func (r *Receiver) closeListeners() {
 	}
 }
 
-func (r *Receiver) serve(p protocol, serve func(net.Listener) error) {
+func (r *Receiver) serve(p protocol, server *http.Server) {
 	l, ok := r.listeners[p]
 	if !ok {
 		return
 	}
-	r.logger.Info("listening for OTLP", "protocol", string(p), "address", l.Addr().String())
+	serve := server.Serve
+	if r.cfg.TLS != nil {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	r.logger.Info("listening for OTLP", "protocol", string(p), "address", l.Addr().String(), "tls", r.cfg.TLS != nil)
 	r.serving.Go(func() {
 		if err := serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			r.failed <- fmt.Errorf("serve OTLP over %s on %s: %w", p, l.Addr(), err)
