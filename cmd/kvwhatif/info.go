@@ -81,25 +81,3 @@ func originsJSON(in []config.Origin) []origin {
 	}
 	return out
 }
-
-func (c *cli) migrate() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "migrate", Short: "Creates or updates the tables of ClickHouse", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, _, err := c.prepare(cmd)
-			if err != nil {
-				return err
-			}
-			applied, err := app.Migrate(cmd.Context(), s)
-			if err != nil {
-				return err
-			}
-			return c.print(cmd.OutOrStdout(), map[string]int{"applied": applied}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "applied %d migrations; the tables are up to date\n", applied)
-				return err
-			})
-		},
-	}
-	backendFlags(cmd, "clickhouse")
-	return cmd
-}

@@ -123,15 +123,15 @@ func (b *Backend) open(ctx context.Context) (err error) {
 	return err
 }
 
-// migrate makes the tables, and returns how many steps that took.
-func (b *Backend) migrate(ctx context.Context, keep migrate.Retention) (applied int, err error) {
-	if applied, err = migrate.Up(ctx, b.Conn); err != nil {
-		return applied, fmt.Errorf("tables of ClickHouse: %w", err)
+// migrate makes the tables, or brings them up to date, and returns what that took.
+func (b *Backend) migrate(ctx context.Context, keep migrate.Retention) (done []migrate.Step, err error) {
+	if done, err = migrate.Up(ctx, b.Conn); err != nil {
+		return done, fmt.Errorf("tables of ClickHouse: %w", err)
 	}
 	if keep != (migrate.Retention{}) {
 		err = migrate.SetRetention(ctx, b.Conn, keep)
 	}
-	return applied, err
+	return done, err
 }
 
 func (b *Backend) connect(ctx context.Context, s *Settings) error {

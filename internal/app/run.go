@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kvwhatif/kvwhatif/collector/otlp"
+	"github.com/kvwhatif/kvwhatif/internal/migrate"
 	"github.com/kvwhatif/kvwhatif/internal/selfmetrics"
 )
 
@@ -161,15 +162,19 @@ func Load(ctx context.Context, s *Settings, log *slog.Logger, announce Announce)
 	return p.wait()
 }
 
-// Migrate brings the tables up to date, and returns how many steps that took.
-func Migrate(ctx context.Context, s *Settings) (applied int, err error) {
+// Migrate brings the tables up to date, and returns what that took; with dry, what
+// it would take.
+func Migrate(ctx context.Context, s *Settings, dry bool) ([]migrate.Step, error) {
 	b := &Backend{DSN: s.ClickHouse.DSN}
 	if b.DSN == "" {
-		return 0, errNoClickHouse
+		return nil, errNoClickHouse
 	}
 	if err := b.open(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer b.Close()
+	if dry {
+		return migrate.Pending(ctx, b.Conn)
+	}
 	return b.migrate(ctx, s.Retention)
 }

@@ -9,8 +9,6 @@ import (
 	"regexp"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
-	"github.com/kvwhatif/kvwhatif/schema/ddl"
 )
 
 // ErrNewer is wrapped by Up's error when the database was made by a newer
@@ -32,26 +30,42 @@ ENGINE = ReplacingMergeTree(applied)
 ORDER BY version`
 
 // Up applies what the database of conn does not have yet, in order, and records
-// each. It can be run at any time and by several processes at once: each
-// statement can be repeated without harm. It returns how many it applied.
-func Up(ctx context.Context, conn driver.Conn) (applied int, err error) {
-	return apply(ctx, conn, ddl.Objects(), "")
+// each: objects that are missing, then changes to those that an earlier kvwhatif
+// made. It can be run at any time and by several processes at once: each
+// statement can be repeated without harm. It returns what it did.
+func Up(ctx context.Context, conn driver.Conn) (done []Step, err error) {
+	return current().apply(ctx, conn, "")
 }
 
-// UpOn is Up for a cluster of one shard and several replicas, under the name
-// that it has in the servers' remote_servers: every object is made ON CLUSTER,
-// and tables are Replicated, at the servers' default path. Several shards are
-// not supported: the rollups of a minute are made from one table.
-func UpOn(ctx context.Context, conn driver.Conn, cluster string) (applied int, err error) {
-	if !clusterName.MatchString(cluster) {
-		return 0, fmt.Errorf("the ClickHouse cluster's name %q is not of letters, digits, _ and -", cluster)
+// UpOn is Up for servers with replicas, under the name of their cluster in the
+// servers' remote_servers: every statement is run ON CLUSTER, and tables are
+// Replicated, at the servers' default path, by their macros shard and replica.
+func UpOn(ctx context.Context, conn driver.Conn, cluster string) (done []Step, err error) {
+	if err := checkCluster(cluster); err != nil {
+		return nil, err
 	}
-	return apply(ctx, conn, ddl.Objects(), cluster)
+	return current().apply(ctx, conn, cluster)
+}
+
+// Pending is what Up would do. It changes nothing.
+func Pending(ctx context.Context, conn driver.Conn) ([]Step, error) {
+	have, err := recorded(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	return current().plan(have)
+}
+
+func checkCluster(name string) error {
+	if !clusterName.MatchString(name) {
+		return fmt.Errorf("the ClickHouse cluster's name %q is not of letters, digits, _ and -", name)
+	}
+	return nil
 }
 
 var (
 	clusterName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	create      = regexp.MustCompile(`(CREATE (?:TABLE|VIEW) IF NOT EXISTS \w+)`)
+	create      = regexp.MustCompile(`^((?:\s|--.*\n)*(?:CREATE TABLE IF NOT EXISTS|CREATE VIEW IF NOT EXISTS|CREATE OR REPLACE VIEW|ALTER TABLE) \w+)`)
 	engine      = regexp.MustCompile(`ENGINE = (\w*MergeTree)`)
 )
 
@@ -64,33 +78,39 @@ func on(cluster, sql string) string {
 	return engine.ReplaceAllString(sql, "ENGINE = Replicated$1")
 }
 
-func apply(ctx context.Context, conn driver.Conn, objects []ddl.Object, cluster string) (applied int, err error) {
+func (d definitions) apply(ctx context.Context, conn driver.Conn, cluster string) (done []Step, err error) {
 	if err := conn.Exec(ctx, on(cluster, recordTable)); err != nil {
-		return 0, fmt.Errorf("create schema_migrations: %w", err)
+		return nil, fmt.Errorf("create schema_migrations: %w", err)
 	}
 	have, err := recorded(ctx, conn)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if err := check(have, objects); err != nil {
-		return 0, err
+	steps, err := d.plan(have)
+	if err != nil {
+		return nil, err
 	}
-	for _, o := range objects {
-		if _, done := have[o.Version]; done {
-			continue
+	for _, s := range steps {
+		if err := run(ctx, conn, s, cluster); err != nil {
+			return done, err
 		}
-		if err := one(ctx, conn, o, cluster); err != nil {
-			return applied, err
-		}
-		applied++
+		done = append(done, s)
 	}
-	return applied, nil
+	return done, nil
 }
 
 // record is what the database says of one version.
 type record struct{ name, digest string }
 
+// recorded is empty for a database that was never migrated.
 func recorded(ctx context.Context, conn driver.Conn) (map[int]record, error) {
+	var there uint8
+	if err := conn.QueryRow(ctx, "EXISTS TABLE schema_migrations").Scan(&there); err != nil {
+		return nil, fmt.Errorf("look for schema_migrations: %w", err)
+	}
+	if there == 0 {
+		return nil, nil
+	}
 	rows, err := conn.Query(ctx, "SELECT version, name, digest FROM schema_migrations FINAL")
 	if err != nil {
 		return nil, fmt.Errorf("read schema_migrations: %w", err)
@@ -109,32 +129,6 @@ func recorded(ctx context.Context, conn driver.Conn) (map[int]record, error) {
 		return nil, fmt.Errorf("read schema_migrations: %w", err)
 	}
 	return have, nil
-}
-
-func check(have map[int]record, objects []ddl.Object) error {
-	for version, r := range have {
-		if version > len(objects) {
-			return fmt.Errorf("%w: it has %04d_%s, this one knows %d objects: use the newer kvwhatif, or another database",
-				ErrNewer, version, r.name, len(objects))
-		}
-		if o := objects[version-1]; r.digest != o.Digest() {
-			return fmt.Errorf("%w: %04d_%s was applied in another form: use the kvwhatif that made it, or another database or directory",
-				ErrChanged, version, r.name)
-		}
-	}
-	return nil
-}
-
-func one(ctx context.Context, conn driver.Conn, o ddl.Object, cluster string) error {
-	if err := conn.Exec(ctx, on(cluster, o.SQL)); err != nil {
-		return fmt.Errorf("apply %04d_%s: %w", o.Version, o.Name, err)
-	}
-	err := conn.Exec(ctx, "INSERT INTO schema_migrations (version, name, digest) SETTINGS async_insert = 0 VALUES (?, ?, ?)",
-		uint32(o.Version), o.Name, o.Digest())
-	if err != nil {
-		return fmt.Errorf("record %04d_%s: %w", o.Version, o.Name, err)
-	}
-	return nil
 }
 
 // Retention is how many days rows are kept, counted from their own time. A zero

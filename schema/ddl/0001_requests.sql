@@ -8,31 +8,31 @@ CREATE TABLE IF NOT EXISTS requests
     minute DateTime('UTC') CODEC(Delta, ZSTD(1)),        -- start of the anchor span, never of arrival
     id     FixedString(16) CODEC(NONE),                  -- schema.NewRowID(trace, anchor span)
     trace  SimpleAggregateFunction(max, FixedString(16)) CODEC(NONE),
-    spans  SimpleAggregateFunction(groupUniqArrayArray, Array(UInt64)) CODEC(ZSTD(1)), -- which spans are in
-    contents SimpleAggregateFunction(groupUniqArrayArray, Array(UInt32)) CODEC(ZSTD(1)), -- hashes of what they said: more than spans is a conflict
-    kind   SimpleAggregateFunction(max, Enum8('' = 0, 'orphan' = 1, 'engine' = 2, 'contract' = 3)), -- of the anchor
+    spans  SimpleAggregateFunction(groupUniqArrayArray, Array(UInt64)) CODEC(ZSTD(3)), -- which spans are in
+    contents SimpleAggregateFunction(groupUniqArrayArray, Array(UInt32)) CODEC(ZSTD(3)), -- hashes of what they said: more than spans is a conflict
+    kind   SimpleAggregateFunction(max, Enum8('' = 0, 'orphan' = 1, 'engine' = 2, 'contract' = 3)) CODEC(ZSTD(1)), -- of the anchor
 
-    start      SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(Delta, ZSTD(1)),
-    service    SimpleAggregateFunction(max, LowCardinality(String)),
-    adapter    SimpleAggregateFunction(max, LowCardinality(String)),
-    policy     SimpleAggregateFunction(max, LowCardinality(String)),
+    start      SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(ZSTD(3)),
+    service    SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    adapter    SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    policy     SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
     revision   SimpleAggregateFunction(max, Int64) CODEC(Delta, ZSTD(1)),
-    tenant     SimpleAggregateFunction(max, LowCardinality(String)),
-    request_id SimpleAggregateFunction(max, String) CODEC(ZSTD(1)),
+    tenant     SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    request_id SimpleAggregateFunction(max, String) CODEC(ZSTD(3)),
     path       SimpleAggregateFunction(max, Enum8('' = 0, 'fetch' = 1, 'recompute' = 2, 'route' = 3, 'resident' = 4)) CODEC(ZSTD(1)),
     chosen     SimpleAggregateFunction(max, Nullable(UInt8)) CODEC(ZSTD(1)),
-    model      SimpleAggregateFunction(max, LowCardinality(String)),
-    gpu        SimpleAggregateFunction(max, LowCardinality(String)),
-    worker     SimpleAggregateFunction(max, LowCardinality(String)),
-    source_worker SimpleAggregateFunction(max, LowCardinality(String)),
+    model      SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    gpu        SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    worker     SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    source_worker SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
     tier       SimpleAggregateFunction(max, Enum8('' = 0, 'gpu' = 1, 'cpu' = 2, 'disk' = 3, 'object' = 4, 'peer' = 5)) CODEC(ZSTD(1)),
-    link       SimpleAggregateFunction(max, LowCardinality(String)),
+    link       SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
 
-    tokens_prompt SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
-    tokens_prefix SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
-    tokens_reused SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
-    link_flows    SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
-    worker_active SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
+    tokens_prompt SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    tokens_prefix SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    tokens_reused SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    link_flows    SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    worker_active SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
     state_age     SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)),
 
     bytes          SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(ZSTD(1)),
@@ -46,22 +46,22 @@ CREATE TABLE IF NOT EXISTS requests
     ttft           SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)),
     remainder      SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- ttft less its stages
 
-    `candidate.path`   SimpleAggregateFunction(max, Array(Enum8('' = 0, 'fetch' = 1, 'recompute' = 2, 'route' = 3, 'resident' = 4))) CODEC(ZSTD(1)),
+    `candidate.path`   SimpleAggregateFunction(max, Array(Enum8('' = 0, 'fetch' = 1, 'recompute' = 2, 'route' = 3, 'resident' = 4))) CODEC(ZSTD(3)),
     `candidate.worker` SimpleAggregateFunction(max, Array(String)) CODEC(ZSTD(1)),
     `candidate.source` SimpleAggregateFunction(max, Array(String)) CODEC(ZSTD(1)),
     `candidate.tier`   SimpleAggregateFunction(max, Array(Enum8('' = 0, 'gpu' = 1, 'cpu' = 2, 'disk' = 3, 'object' = 4, 'peer' = 5))) CODEC(ZSTD(1)),
     `candidate.links`  SimpleAggregateFunction(max, Array(String)) CODEC(ZSTD(1)), -- joined by '+', the bottleneck first
-    `candidate.tokens_resident` SimpleAggregateFunction(max, Array(Int32)) CODEC(ZSTD(1)), -- -1: not applicable
-    `candidate.tokens_fetched`  SimpleAggregateFunction(max, Array(Int32)) CODEC(ZSTD(1)),
-    `candidate.tokens_computed` SimpleAggregateFunction(max, Array(Int32)) CODEC(ZSTD(1)),
-    `candidate.bytes`           SimpleAggregateFunction(max, Array(Int64)) CODEC(ZSTD(1)),
+    `candidate.tokens_resident` SimpleAggregateFunction(max, Array(Int32)) CODEC(T64, ZSTD(1)), -- -1: not applicable
+    `candidate.tokens_fetched`  SimpleAggregateFunction(max, Array(Int32)) CODEC(T64, ZSTD(1)),
+    `candidate.tokens_computed` SimpleAggregateFunction(max, Array(Int32)) CODEC(ZSTD(3)),
+    `candidate.bytes`           SimpleAggregateFunction(max, Array(Int64)) CODEC(T64, ZSTD(1)),
     `candidate.gpu_queue`       SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)), -- NaN: not applicable
     `candidate.transfer_queue`  SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)),
     `candidate.bandwidth`       SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)), -- bytes/s
     `candidate.restore`         SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)),
-    `candidate.recompute`       SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)),
-    `candidate.ttft`            SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)),
-    `candidate.externality`     SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)),
+    `candidate.recompute`       SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(3)),
+    `candidate.ttft`            SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(3)),
+    `candidate.externality`     SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(3)),
     `candidate.propensity`      SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(1)),
 
     alt_path        SimpleAggregateFunction(max, Enum8('' = 0, 'fetch' = 1, 'recompute' = 2, 'route' = 3, 'resident' = 4)) CODEC(ZSTD(1)),
@@ -69,11 +69,11 @@ CREATE TABLE IF NOT EXISTS requests
     alt_externality SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- one that is not applicable counts as 0
     externality     SimpleAggregateFunction(max, Nullable(Float32)) CODEC(ZSTD(1)), -- of the choice, likewise
 
-    engine_service       SimpleAggregateFunction(max, LowCardinality(String)),
-    engine_adapter       SimpleAggregateFunction(max, LowCardinality(String)),
-    engine_request_id    SimpleAggregateFunction(max, String) CODEC(ZSTD(1)),
-    engine_start         SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(Delta, ZSTD(1)),
-    engine_model         SimpleAggregateFunction(max, LowCardinality(String)),
+    engine_service       SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    engine_adapter       SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    engine_request_id    SimpleAggregateFunction(max, String) CODEC(ZSTD(3)),
+    engine_start         SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(ZSTD(3)),
+    engine_model         SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
     engine_tokens_prompt SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
     engine_tokens_cached SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),
     engine_tokens_output SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(ZSTD(1)),

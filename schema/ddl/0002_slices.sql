@@ -1,10 +1,10 @@
 -- The rollup that panels read: a row a minute and slice, made again from
 -- requests whenever a minute was touched. gen is the number of spans in the
--- whole minute, so it grows with every part that comes, and the rows of the
--- largest gen are the minute. Read it only so, or a request that moved to
--- another slice is counted twice:
---   FROM slices FINAL WHERE minute >= a AND minute < b AND (minute, gen) IN
---     (SELECT minute, max(gen) FROM slices WHERE minute >= a AND minute < b GROUP BY minute)
+-- whole minute on its shard, so it grows with every part that comes, and the rows
+-- of the largest gen are the shard's minute. Read it only so, or a request that
+-- moved to another slice is counted twice (GLOBAL matters on several shards only):
+--   FROM slices FINAL WHERE minute >= a AND minute < b AND (shard, minute, gen) GLOBAL IN
+--     (SELECT shard, minute, max(gen) FROM slices WHERE minute >= a AND minute < b GROUP BY shard, minute)
 -- Sums are over the requests where the value is known; each has its count.
 CREATE TABLE IF NOT EXISTS slices
 (
@@ -16,6 +16,7 @@ CREATE TABLE IF NOT EXISTS slices
     link        LowCardinality(String),
     size_bucket Int8,                                    -- schema.SizeBucket of tokens_prefix; -1 unknown
     gen         UInt64 CODEC(ZSTD(1)),
+    shard       UInt16 CODEC(ZSTD(1)),                   -- from 0, whose rows these are
 
     n         UInt64 CODEC(T64, ZSTD(1)),                -- requests; orphans are not among them
     hurt      UInt64 CODEC(T64, ZSTD(1)),                -- predicted benefit below 0

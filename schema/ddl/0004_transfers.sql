@@ -8,20 +8,20 @@ CREATE TABLE IF NOT EXISTS transfers
     span      UInt64 CODEC(NONE),
     id        FixedString(16) CODEC(ZSTD(1)),             -- of the request; zero bytes until it is joined
     origin    Enum8('contract' = 1, 'transfer' = 2, 'replay' = 3), -- contract span; transfer span; transfer span of a replay leg
-    service   LowCardinality(String),
-    adapter   LowCardinality(String),
-    operation LowCardinality(String),                     -- load, store, lookup
+    service   LowCardinality(String) CODEC(ZSTD(1)),
+    adapter   LowCardinality(String) CODEC(ZSTD(1)),
+    operation LowCardinality(String) CODEC(ZSTD(1)), -- load, store, lookup
     tier      Enum8('' = 0, 'gpu' = 1, 'cpu' = 2, 'disk' = 3, 'object' = 4, 'peer' = 5),
-    source    LowCardinality(String),
-    worker    LowCardinality(String),
-    model     LowCardinality(String),
-    link      LowCardinality(String),
+    source    LowCardinality(String) CODEC(ZSTD(1)),
+    worker    LowCardinality(String) CODEC(ZSTD(1)),
+    model     LowCardinality(String) CODEC(ZSTD(1)),
+    link      LowCardinality(String) CODEC(ZSTD(1)),
     exact     UInt8,                                      -- 1: start is the first byte's
-    tokens    Nullable(UInt32) CODEC(ZSTD(1)),
+    tokens    Nullable(UInt32) CODEC(T64, ZSTD(1)),
     bytes     Nullable(UInt64) CODEC(ZSTD(1)),
     queue     Nullable(Float32) CODEC(ZSTD(1)),           -- decision to first byte
     duration  Nullable(Float64) CODEC(ZSTD(1)),           -- first byte to last
-    flows     Nullable(UInt32) CODEC(ZSTD(1)),            -- transfers on the link at the decision
+    flows     Nullable(UInt32) CODEC(T64, ZSTD(1)), -- transfers on the link at the decision
     joined    UInt8,
 
     INDEX by_trace trace TYPE bloom_filter(0.001) GRANULARITY 1

@@ -2,13 +2,14 @@
 -- mean of their (policy, path): single requests are single draws, so these are
 -- predictions and are to be labelled so. Made again with slices; read it with
 -- the same filter on gen:
---   FROM worst FINAL WHERE minute >= a AND minute < b AND (minute, gen) IN
---     (SELECT minute, max(gen) FROM worst WHERE minute >= a AND minute < b GROUP BY minute)
+--   FROM worst FINAL WHERE minute >= a AND minute < b AND (shard, minute, gen) GLOBAL IN
+--     (SELECT shard, minute, max(gen) FROM worst WHERE minute >= a AND minute < b GROUP BY shard, minute)
 CREATE TABLE IF NOT EXISTS worst
 (
     minute      DateTime('UTC') CODEC(Delta, ZSTD(1)),
     rank        UInt8,                                    -- 1 is the worst
     gen         UInt64,
+    shard       UInt16 CODEC(ZSTD(1)),                    -- from 0; the ranks are within it
     id          FixedString(16),
     trace       FixedString(16),
     start       DateTime64(9, 'UTC'),

@@ -4,10 +4,10 @@ CREATE VIEW IF NOT EXISTS slices_between AS
 SELECT *
 FROM slices FINAL
 WHERE minute >= {from:DateTime('UTC')} AND minute < {until:DateTime('UTC')}
-  AND (minute, gen) IN
+  AND (shard, minute, gen) GLOBAL IN
   (
-      SELECT minute, max(gen)
+      SELECT shard, minute, max(gen)
       FROM slices
       WHERE minute >= {from:DateTime('UTC')} AND minute < {until:DateTime('UTC')}
-      GROUP BY minute
+      GROUP BY shard, minute
   )

@@ -1,6 +1,7 @@
 // Package ddl holds the tables of ClickHouse, one object a file, applied by
-// internal/migrate in the order of their file names. What each column means and
-// who owns it is in the files and in schema/FORMAT.md.
+// internal/migrate in the order of their file names, and the changes that bring
+// a database of an earlier kvwhatif to the same (changes/). What each column
+// means and who owns it is in the files and in schema/FORMAT.md.
 package ddl
 
 import (
@@ -9,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,7 +37,7 @@ func Objects() []Object {
 	}
 	objects := make([]Object, 0, len(entries))
 	for i, e := range entries {
-		o, err := read(e.Name())
+		o, err := readFile(files, e.Name())
 		if err == nil && o.Version != i+1 {
 			err = fmt.Errorf("%s: expected number %04d", e.Name(), i+1)
 		}
@@ -47,12 +49,12 @@ func Objects() []Object {
 	return objects
 }
 
-func read(name string) (Object, error) {
-	m := fileName.FindStringSubmatch(name)
+func readFile(from embed.FS, file string) (Object, error) {
+	m := fileName.FindStringSubmatch(path.Base(file))
 	if m == nil {
-		return Object{}, fmt.Errorf("%s is not named NNNN_name.sql", name)
+		return Object{}, fmt.Errorf("%s is not named NNNN_name.sql", file)
 	}
-	body, err := files.ReadFile(name)
+	body, err := from.ReadFile(file)
 	if err != nil {
 		return Object{}, err
 	}

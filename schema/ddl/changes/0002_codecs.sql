@@ -1,0 +1,47 @@
+-- Fewer bytes on disk for new parts, and for old ones as they merge: text of few
+-- values was left to LZ4, Delta makes instants longer that are in the order of
+-- ids, and counts take only the bits that they need.
+ALTER TABLE requests
+    MODIFY COLUMN service SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN adapter SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN policy SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN tenant SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN model SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN gpu SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN worker SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN source_worker SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN link SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN engine_service SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN engine_adapter SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN engine_model SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(1)),
+    MODIFY COLUMN kind SimpleAggregateFunction(max, Enum8('' = 0, 'orphan' = 1, 'engine' = 2, 'contract' = 3)) CODEC(ZSTD(1)),
+    MODIFY COLUMN start SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(ZSTD(3)),
+    MODIFY COLUMN engine_start SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(ZSTD(3)),
+    MODIFY COLUMN spans SimpleAggregateFunction(groupUniqArrayArray, Array(UInt64)) CODEC(ZSTD(3)),
+    MODIFY COLUMN contents SimpleAggregateFunction(groupUniqArrayArray, Array(UInt32)) CODEC(ZSTD(3)),
+    MODIFY COLUMN request_id SimpleAggregateFunction(max, String) CODEC(ZSTD(3)),
+    MODIFY COLUMN engine_request_id SimpleAggregateFunction(max, String) CODEC(ZSTD(3)),
+    MODIFY COLUMN `candidate.path` SimpleAggregateFunction(max, Array(Enum8('' = 0, 'fetch' = 1, 'recompute' = 2, 'route' = 3, 'resident' = 4))) CODEC(ZSTD(3)),
+    MODIFY COLUMN `candidate.tokens_computed` SimpleAggregateFunction(max, Array(Int32)) CODEC(ZSTD(3)),
+    MODIFY COLUMN `candidate.recompute` SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(3)),
+    MODIFY COLUMN `candidate.ttft` SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(3)),
+    MODIFY COLUMN `candidate.externality` SimpleAggregateFunction(max, Array(Float32)) CODEC(ZSTD(3)),
+    MODIFY COLUMN tokens_prompt SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN tokens_prefix SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN tokens_reused SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN link_flows SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN worker_active SimpleAggregateFunction(max, Nullable(UInt32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN `candidate.tokens_resident` SimpleAggregateFunction(max, Array(Int32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN `candidate.tokens_fetched` SimpleAggregateFunction(max, Array(Int32)) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN `candidate.bytes` SimpleAggregateFunction(max, Array(Int64)) CODEC(T64, ZSTD(1));
+
+ALTER TABLE transfers
+    MODIFY COLUMN service LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN adapter LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN operation LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN source LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN worker LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN model LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN link LowCardinality(String) CODEC(ZSTD(1)),
+    MODIFY COLUMN tokens Nullable(UInt32) CODEC(T64, ZSTD(1)),
+    MODIFY COLUMN flows Nullable(UInt32) CODEC(T64, ZSTD(1));

@@ -1,0 +1,13 @@
+-- slices with the filter on gen that every reader needs, for a range of minutes:
+--   SELECT ... FROM slices_between(from = '2026-12-01 00:00:00', until = '2026-12-02 00:00:00')
+CREATE VIEW IF NOT EXISTS slices_between AS
+SELECT *
+FROM slices FINAL
+WHERE minute >= {from:DateTime('UTC')} AND minute < {until:DateTime('UTC')}
+  AND (minute, gen) IN
+  (
+      SELECT minute, max(gen)
+      FROM slices
+      WHERE minute >= {from:DateTime('UTC')} AND minute < {until:DateTime('UTC')}
+      GROUP BY minute
+  )
