@@ -201,7 +201,7 @@ It needs the tables of ClickHouse and the signing key.`,
 // confirm asks on a terminal; elsewhere nobody can answer.
 func confirm(question string) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return usageError{fmt.Errorf("this asks before it publishes, and standard input is no terminal: give --yes")}
+		return usageError{fmt.Errorf("this asks first, and standard input is no terminal: give --yes")}
 	}
 	fmt.Fprintf(os.Stderr, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -212,7 +212,7 @@ func confirm(question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return fmt.Errorf("not confirmed: nothing was published")
+	return fmt.Errorf("not confirmed: nothing was done")
 }
 
 // oneArg takes one argument, and says what it is where it is missing.

@@ -82,7 +82,7 @@ func (p *Publisher) bury(ctx context.Context, rejected []extract.Reject) error {
 }
 
 func letter(r *extract.Reject, at int64) *wire.DeadLetter {
-	l := &wire.DeadLetter{Reason: r.Reason, Source: wire.SourceOTLP, Adapter: r.Adapter, Index: int64(r.Index), AtNanos: at}
+	l := &wire.DeadLetter{Code: string(r.Code), Reason: r.Reason, Source: wire.SourceOTLP, Adapter: r.Adapter, Index: int64(r.Index), AtNanos: at}
 	l.SetRecord(r.Record())
 	return l
 }

@@ -14,12 +14,20 @@ const MaxDeadLetterBytes = 64 << 10
 const (
 	SourceOTLP  = "otlp"  // at the door; Bytes is an ExportTraceServiceRequest of one span
 	SourceKafka = "kafka" // by a consumer; Bytes is an encoded Part, or a whole message
+	SourceRetry = "retry" // no letter but the mark of one that was retried: see RetryMark
+)
+
+// Codes of a mark: what became of the letter.
+const (
+	RetrySent    = "sent"    // it went through the door, to the topic of parts
+	RetryRefused = "refused" // it was refused again, and a new letter says why
 )
 
 // DeadLetter is a record that was refused, and why. What came from Kafka is
 // known by (Topic, Partition, Offset, Index); what was refused at the door by
 // SHA256.
 type DeadLetter struct {
+	Code    string // class of the reason, one of a few; "" in letters of before it was kept
 	Reason  string
 	Source  string
 	Adapter string
@@ -47,6 +55,20 @@ func (l *DeadLetter) SetRecord(record []byte) {
 // not be retried.
 func (l *DeadLetter) Cut() bool { return l.Length > int64(len(l.Bytes)) }
 
+// RetryMark says that the letter at an offset of the dead-letter topic was retried
+// at an instant, in Unix nanoseconds. It goes into the same topic, as a dead letter
+// without a record; digest is the SHA-256 of the record that was retried.
+func RetryMark(topic string, partition, offset int64, code string, digest [sha256.Size]byte, atNanos int64) *DeadLetter {
+	return &DeadLetter{Source: SourceRetry, Code: code, Topic: topic, Partition: partition, Offset: offset, Index: -1,
+		SHA256: digest, AtNanos: atNanos}
+}
+
+// MessageOf gives one part, encoded as it was refused, as a message of its own.
+func MessageOf(frame []byte) []byte {
+	b := AppendBatch(nil)
+	return protowire.AppendBytes(protowire.AppendTag(b, partField, protowire.BytesType), frame)
+}
+
 // AppendDeadLetter appends the encoding of l, the value of one Kafka message.
 func AppendDeadLetter(b []byte, l *DeadLetter) []byte {
 	text, ints := letterText(l), letterInts(l)
@@ -58,7 +80,8 @@ func AppendDeadLetter(b []byte, l *DeadLetter) []byte {
 		b = protowire.AppendBytes(protowire.AppendTag(b, 10, protowire.BytesType), l.Bytes)
 	}
 	b = appendUint(b, 11, uint64(l.Length))
-	return appendFixed(b, 12, uint64(l.AtNanos))
+	b = appendFixed(b, 12, uint64(l.AtNanos))
+	return appendText(b, 13, &l.Code)
 }
 
 // DecodeDeadLetter decodes the value of one message of the dead-letter topic.
@@ -100,6 +123,9 @@ func letterField(f *field, l *DeadLetter) error {
 		return f.is(protowire.VarintType)
 	case 12:
 		return f.nanos(&l.AtNanos)
+	case 13:
+		l.Code = string(f.Bytes)
+		return f.is(protowire.BytesType)
 	}
 	return nil
 }

@@ -223,7 +223,7 @@ func TestBatcherSplits(t *testing.T) {
 
 func TestDeadLetterRoundTrip(t *testing.T) {
 	for _, size := range []int{0, 10, MaxDeadLetterBytes, MaxDeadLetterBytes + 1} {
-		l := DeadLetter{Reason: "no trace id", Source: SourceKafka, Adapter: "kvreuse", Topic: "kvreuse.parts",
+		l := DeadLetter{Code: "identifier", Reason: "no trace id", Source: SourceKafka, Adapter: "kvreuse", Topic: "kvreuse.parts",
 			Partition: 3, Offset: 1 << 40, Index: -1, AtNanos: 1796101720640004131}
 		l.SetRecord(bytes.Repeat([]byte{7}, size))
 		var got DeadLetter
@@ -317,7 +317,10 @@ func TestBytesAreThoseOfPartsProto(t *testing.T) {
 		check("Part", AppendPart(nil, randomPart(seed)))
 	}
 	check("Batch", AppendBatch(nil, randomPart(1), randomPart(2)))
-	l := DeadLetter{Reason: "r", Source: SourceOTLP, Topic: "t", Partition: 1, Offset: 2, Index: 3, AtNanos: 4, Adapter: "a"}
+	l := DeadLetter{Code: "c", Reason: "r", Source: SourceOTLP, Topic: "t", Partition: 1, Offset: 2, Index: 3, AtNanos: 4, Adapter: "a"}
 	l.SetRecord([]byte("record"))
 	check("DeadLetter", AppendDeadLetter(nil, &l))
+	check("DeadLetter", AppendDeadLetter(nil, RetryMark("t", 1, 2, RetrySent, l.SHA256, 4)))
+	check("Batch", MessageOf(AppendPart(nil, randomPart(3))))
+	require.Equal(t, AppendBatch(nil, randomPart(3)), MessageOf(AppendPart(nil, randomPart(3))))
 }
