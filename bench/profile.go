@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// profileLines of a profile are kept.
+const profileLines = 36
+
+func min1(of []float64) float64 { return slices.Min(of) }
+func max1(of []float64) float64 { return slices.Max(of) }
+
+// profile keeps where a contender's CPU goes while it is sent to. It is not part
+// of a round.
+func (b *bench) profile(ctx context.Context, c *contender, name string) error {
+	if b.profiles == "" {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	seconds := max(1, int(b.seconds.Seconds()))
+	group.Go(func() error {
+		_, err := c.senders.For(ctx, time.Duration(seconds+1)*time.Second)
+		return err
+	})
+	group.Go(func() error { return b.keepProfile(ctx, c.target.Pprof, name, seconds) })
+	return group.Wait()
+}
+
+// keepProfile writes the first lines of a CPU profile as text.
+func (b *bench) keepProfile(ctx context.Context, addr, name string, seconds int) error {
+	raw := filepath.Join(b.dir, name+".pprof")
+	if err := download(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds), raw); err != nil {
+		return fmt.Errorf("profile of %s: %w", name, err)
+	}
+	var text strings.Builder
+	for _, order := range []string{"-flat", "-cum"} {
+		out, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", order, "-nodecount=60", b.kvwhatif, raw).Output()
+		if err != nil {
+			return fmt.Errorf("read the profile of %s: %w", name, err)
+		}
+		lines := strings.Split(string(out), "\n")
+		fmt.Fprintf(&text, "%s%s\n\n", strings.TrimLeft(order, "-")+":\n", strings.Join(lines[:min(len(lines), profileLines)], "\n"))
+	}
+	if err := os.MkdirAll(b.profiles, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(b.profiles, name+".txt"), []byte(text.String()), 0o644)
+}
+
+func download(ctx context.Context, url, path string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(f, answer.Body)
+	return err
+}
