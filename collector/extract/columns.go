@@ -46,7 +46,7 @@ func (r *reading) array(u *rule, b []byte) (n int, rest []byte) {
 		return r.doubles(u, b)
 	case opIntegers:
 		return r.ints(u, b)
-	case opTexts:
+	case opTexts, opNames:
 		return r.strings(u, b)
 	}
 	return 0, b
@@ -109,17 +109,29 @@ func (r *reading) strings(u *rule, b []byte) (n int, rest []byte) {
 			return n, b
 		}
 		s := b[4 : 2+size]
-		if !isText(s) {
-			return n, b
-		}
 		c, f := r.candidate(n)
-		if f != nil {
+		if f != nil || !u.put(c, s) {
 			return n, b
 		}
-		*field[string](c, u.at) = str(s)
 		b = b[2+size:]
 		n++
 	}
+}
+
+// put is false for what is no text, or no name that is known.
+func (u *rule) put(c *schema.Candidate, s []byte) bool {
+	if u.op == opTexts {
+		if !isText(s) {
+			return false
+		}
+		*field[string](c, u.at) = str(s)
+		return true
+	}
+	x, ok := u.parse(str(s))
+	if ok {
+		*field[uint8](c, u.at) = x
+	}
+	return ok
 }
 
 // candidate gives candidate n, and makes it where the number of candidates is

@@ -32,15 +32,13 @@ var decisionRules = sets{
 	schema.AttrRevision:     integer(func(p *schema.Part) *int64 { return &p.Decision.Revision }),
 	schema.AttrRequestID:    text(func(p *schema.Part) *string { return &p.RequestID }),
 	schema.AttrTenant:       text(func(p *schema.Part) *string { return &p.Decision.Tenant }),
-	schema.AttrPath:         path(func(p *schema.Part) *schema.Path { return &p.Decision.Path }),
+	schema.AttrPath:         name(schema.ParsePath, func(p *schema.Part) *schema.Path { return &p.Decision.Path }),
 	schema.AttrChosen:       by(chosen),
 	schema.AttrModel:        text(func(p *schema.Part) *string { return &p.Decision.Model }),
 	schema.AttrGPU:          text(func(p *schema.Part) *string { return &p.Decision.GPU }),
 	schema.AttrWorker:       text(func(p *schema.Part) *string { return &p.Decision.Worker }),
 	schema.AttrSourceWorker: text(func(p *schema.Part) *string { return &p.Decision.SourceWorker }),
-	schema.AttrSourceTier: by(func(r *reading, v Value) *fault {
-		return named(r, v, &r.p.Decision.SourceTier, schema.ParseTier)
-	}),
+	schema.AttrSourceTier:   name(schema.ParseTier, func(p *schema.Part) *schema.Tier { return &p.Decision.SourceTier }),
 	schema.AttrLink:         text(func(p *schema.Part) *string { return &p.Decision.Link }),
 	schema.AttrTokensPrompt: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensPrompt }),
 	schema.AttrTokensPrefix: count(func(p *schema.Part) *schema.Count { return &p.Decision.TokensPrefix }),
@@ -68,12 +66,8 @@ var observedRules = sets{
 }
 
 var candidateRules = sets{
-	schema.AttrCandidatePath: column(func(r *reading, c *schema.Candidate, v Value) *fault {
-		return named(r, v, &c.Path, schema.ParsePath)
-	}),
-	schema.AttrCandidateTier: column(func(r *reading, c *schema.Candidate, v Value) *fault {
-		return named(r, v, &c.Tier, schema.ParseTier)
-	}),
+	schema.AttrCandidatePath:           names(schema.ParsePath, func(c *schema.Candidate) *schema.Path { return &c.Path }),
+	schema.AttrCandidateTier:           names(schema.ParseTier, func(c *schema.Candidate) *schema.Tier { return &c.Tier }),
 	schema.AttrCandidateWorker:         texts(func(c *schema.Candidate) *string { return &c.Worker }),
 	schema.AttrCandidateSource:         texts(func(c *schema.Candidate) *string { return &c.Source }),
 	schema.AttrCandidateLinks:          texts(func(c *schema.Candidate) *string { return &c.Links }),
@@ -101,10 +95,10 @@ var replayRules = sets{
 	schema.AttrReplayOf:        leg(by(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.Of[:]) })),
 	schema.AttrReplaySpan:      leg(by(func(r *reading, v Value) *fault { return r.hexID(v, r.p.Replay.OfSpan[:]) })),
 	schema.AttrReplayPlan:      leg(text(func(p *schema.Part) *string { return &p.Replay.Plan })),
-	schema.AttrReplayPath:      leg(path(func(p *schema.Part) *schema.Path { return &p.Replay.Path })),
+	schema.AttrReplayPath:      leg(name(schema.ParsePath, func(p *schema.Part) *schema.Path { return &p.Replay.Path })),
 	schema.AttrReplayCandidate: leg(count(func(p *schema.Part) *schema.Count { return &p.Replay.Candidate })),
 	schema.AttrReplayInclusion: leg(by(func(r *reading, v Value) *fault { return probability(v, &r.p.Replay.Inclusion) })),
-	schema.AttrReplayLeg:       leg(by(func(r *reading, v Value) *fault { return named(r, v, &r.p.Replay.Leg, schema.ParseLeg) })),
+	schema.AttrReplayLeg:       leg(name(schema.ParseLeg, func(p *schema.Part) *schema.Leg { return &p.Replay.Leg })),
 	schema.AttrReplayBatch:     leg(text(func(p *schema.Part) *string { return &p.Replay.Batch })),
 
 	schema.AttrReplayStateDecisionGPUQueue: leg(seconds(func(p *schema.Part) *schema.Seconds { return &p.Replay.DecisionGPUQueue })),

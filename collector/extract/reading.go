@@ -91,55 +91,10 @@ func (r *reading) span(s *Span, a *adapter) *fault {
 		return r.resource.fault
 	}
 	r.p.Service = r.resource.service
-	var attr Attribute
-	for as := s.Attributes(); ; {
-		more, err := as.Next(&attr)
-		if err != nil {
-			return faultf(CodeUndecodable, "an attribute can not be read: %v", err)
-		}
-		if !more {
-			return a.finish(r)
-		}
-		if f := r.attribute(&attr, a); f != nil {
-			f.reason = "attribute " + clip(attr.Key) + ": " + f.reason
-			return f
-		}
+	if f := r.attributes(s.attributes, a); f != nil {
+		return f
 	}
-}
-
-func (r *reading) attribute(attr *Attribute, a *adapter) *fault {
-	if attr.Size > r.limits.AttributeBytes && string(attr.Key) != schema.AttrPrefixBlocks {
-		return faultf(CodeSize, "%d bytes, at most %d", attr.Size, r.limits.AttributeBytes)
-	}
-	u := a.rules.find(attr.Key)
-	if u == nil {
-		return nil
-	}
-	if r.seen[u.word]&u.mask != 0 {
-		return faultf(CodeTwice, "it is there twice")
-	}
-	r.seen[u.word] |= u.mask
-	r.replay = r.replay || u.leg
-	return r.apply(u, attr.Value)
-}
-
-// apply puts the value where the rule says.
-func (r *reading) apply(u *rule, v Value) *fault {
-	switch u.op {
-	case opText:
-		return r.text(v, field[string](r.p, u.at))
-	case opCount:
-		return r.count(v, field[schema.Count](r.p, u.at), r.ranges.ints[u.of])
-	case opInteger:
-		return r.integer(v, field[int64](r.p, u.at), 0, r.ranges.ints[u.of])
-	case opSeconds:
-		dst := field[schema.Seconds](r.p, u.at)
-		dst.OK = true
-		return finite(v, &dst.V, 0, r.limits.Seconds)
-	case opCall:
-		return u.set(r, v)
-	}
-	return r.column(u, v)
+	return a.finish(r)
 }
 
 func (r *reading) count(v Value, dst *schema.Count, most int64) *fault {
@@ -173,7 +128,7 @@ func (r *reading) head(s *Span) *fault {
 // service finds service.name among the resource's attributes.
 func (r *reading) service(s *Span) *fault {
 	for _, resource := range s.Resource {
-		as := Attributes{resource, resourceAttributes}
+		as := Attributes{resource, tagResourceAttribute}
 		var attr Attribute
 		for more, err := as.Next(&attr); more || err != nil; more, err = as.Next(&attr) {
 			if err != nil {
@@ -272,8 +227,8 @@ func probability(v Value, dst *float64) *fault {
 	return f
 }
 
-// named reads the name of a path, tier or leg.
-func named[T any](r *reading, v Value, dst *T, parse func(string) (T, bool)) *fault {
+// named reads a name that parse knows.
+func (r *reading) named(v Value, dst *uint8, parse func(string) (uint8, bool)) *fault {
 	var s string
 	if f := r.text(v, &s); f != nil {
 		return f

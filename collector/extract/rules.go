@@ -17,15 +17,18 @@ type rule struct {
 	of   bound
 	leg  bool    // it is one of a replay's attributes
 	at   uintptr // where its field is in schema.Part, or in schema.Candidate for a column
-	set  func(*reading, Value) *fault
-	cell func(*reading, *schema.Candidate, Value) *fault
+
+	set   func(*reading, Value) *fault
+	cell  func(*reading, *schema.Candidate, Value) *fault
+	parse func(string) (uint8, bool)
 }
 
 // sets are the rules of an adapter by the key of the attribute.
 type sets = map[string]rule
 
-// op is what a rule does. Those of most attributes are known to reading.apply by
-// number: a call of a function in its place costs as much as the rest.
+// op is what a rule does. It is a number for what most attributes need, so that
+// reading.usual can do it at once: calling a function that does it takes longer
+// than doing it.
 type op uint8
 
 const (
@@ -34,8 +37,10 @@ const (
 	opCount              // a schema.Count
 	opInteger            // an int64
 	opSeconds            // a schema.Seconds
+	opName               // one of the numbers that parse gives names
 	opColumn             // one of the candidates' arrays: cell
 	opTexts              // the same, of strings
+	opNames              // the same, of names
 	opIntegers           // the same, of int64
 	opFloats             // the same, of float64
 )
@@ -91,8 +96,16 @@ func seconds(get func(*schema.Part) *schema.Seconds) rule {
 	return rule{op: opSeconds, of: duration, at: offset(get)}
 }
 
-func path(get func(*schema.Part) *schema.Path) rule {
-	return by(func(r *reading, v Value) *fault { return named(r, v, get(r.p), schema.ParsePath) })
+// name is for the name of a path, tier or leg, that parse knows.
+func name[T ~uint8](parse func(string) (T, bool), get func(*schema.Part) *T) rule {
+	return rule{op: opName, at: offset(get), parse: numbers(parse)}
+}
+
+func numbers[T ~uint8](parse func(string) (T, bool)) func(string) (uint8, bool) {
+	return func(s string) (uint8, bool) {
+		x, ok := parse(s)
+		return uint8(x), ok
+	}
 }
 
 // leg marks a rule as one of a replay's attributes.
@@ -109,6 +122,14 @@ func column(cell func(*reading, *schema.Candidate, Value) *fault) rule {
 
 func texts(get func(*schema.Candidate) *string) rule {
 	return rule{op: opTexts, at: offset(get), cell: func(r *reading, c *schema.Candidate, v Value) *fault { return r.text(v, get(c)) }}
+}
+
+func names[T ~uint8](parse func(string) (T, bool), get func(*schema.Candidate) *T) rule {
+	u := rule{op: opNames, at: offset(get), parse: numbers(parse)}
+	u.cell = func(r *reading, c *schema.Candidate, v Value) *fault {
+		return r.named(v, field[uint8](c, u.at), u.parse)
+	}
+	return u
 }
 
 func integers(of bound, get func(*schema.Candidate) *int64) rule {

@@ -118,8 +118,10 @@ const (
 	tagDouble = anyDouble<<3 | byte(protowire.Fixed64Type)
 	tagArray  = anyArray<<3 | byte(protowire.BytesType)
 
-	tagKey       = keyValueKey<<3 | byte(protowire.BytesType)
-	tagValue     = keyValueValue<<3 | byte(protowire.BytesType)
+	tagKey               = keyValueKey<<3 | byte(protowire.BytesType)
+	tagValue             = keyValueValue<<3 | byte(protowire.BytesType)
+	tagResourceAttribute = resourceAttributes<<3 | byte(protowire.BytesType)
+
 	tagAttribute = spanAttributes<<3 | byte(protowire.BytesType)
 )
 
@@ -173,6 +175,21 @@ func usualValue(b []byte) (v Value, ok bool) {
 		}
 	}
 	return v, false
+}
+
+func usualDouble(b []byte) (x float64, ok bool) {
+	if len(b) != 9 || b[0] != tagDouble {
+		return 0, false
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b[1:])), true
+}
+
+func usualString(b []byte) (s []byte, ok bool) {
+	start, end, ok := length(b)
+	if !ok || b[0] != tagString || end != len(b) {
+		return nil, false
+	}
+	return b[start:], true
 }
 
 // varint is protowire.ConsumeVarint, made for short ones.

@@ -192,7 +192,7 @@ func (s *Span) scopeName() (name []byte) {
 }
 
 // Attributes gives a cursor over the span's attributes, in their order.
-func (s *Span) Attributes() Attributes { return Attributes{s.attributes, spanAttributes} }
+func (s *Span) Attributes() Attributes { return Attributes{s.attributes, tagAttribute} }
 
 // Attribute is one attribute. Its key and value point into the request.
 type Attribute struct {
@@ -203,31 +203,39 @@ type Attribute struct {
 
 // Attributes is a cursor over the attributes of a message.
 type Attributes struct {
-	rest  []byte
-	field protowire.Number // of the message, that holds them: below 16
+	rest []byte
+	tag  byte // of the field that holds them
 }
 
 // Next reads the next attribute into a. It gives false after the last one, and
 // with the error where reading had to stop.
 func (as *Attributes) Next(a *Attribute) (bool, error) {
-	for len(as.rest) > 0 {
-		if start, end, ok := length(as.rest); ok && as.rest[0] == byte(as.field)<<3|byte(protowire.BytesType) {
-			b := as.rest[start:end]
-			as.rest = as.rest[end:]
-			err := a.read(b)
-			return err == nil, err
+	body, rest, err := nextField(as.rest, as.tag)
+	if body == nil {
+		return false, err
+	}
+	as.rest = rest
+	err = a.read(body)
+	return err == nil, err
+}
+
+// nextField finds the next length-delimited field with that tag, a byte. body is
+// nil where there is none.
+func nextField(b []byte, tag byte) (body, rest []byte, err error) {
+	for len(b) > 0 {
+		if start, end, ok := length(b); ok && b[0] == tag {
+			return b[start:end], b[end:], nil
 		}
-		c := protowalk.Over(as.rest)
+		c := protowalk.Over(b)
 		if !c.Next() {
-			return false, c.Err
+			return nil, nil, c.Err
 		}
-		as.rest = c.Rest
-		if c.Number == as.field && c.Type == protowire.BytesType {
-			err := a.read(c.Bytes)
-			return err == nil, err
+		b = c.Rest
+		if c.Type == protowire.BytesType && c.Number == protowire.Number(tag>>3) {
+			return c.Bytes, b, nil
 		}
 	}
-	return false, nil
+	return nil, nil, nil
 }
 
 func (a *Attribute) read(b []byte) error {
