@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -31,7 +32,9 @@ type batch struct {
 	metrics  *metrics
 
 	blocks  *blocks
-	part    schema.Part // scratch
+	view    wire.View // scratch, as the two below
+	part    schema.Part
+	row     row
 	joining []joining
 	dead    []wire.DeadLetter
 	offsets map[int]kafka.Message
@@ -86,8 +89,16 @@ func (b *batch) message(m kafka.Message) {
 	b.offsets[m.Partition] = m
 }
 
-// take decodes one part into the blocks.
+// take decodes one part into the blocks. Contract spans, which most are, are
+// copied out of the frame; any other part, and one with something wrong, is
+// decoded whole.
 func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
+	if v := &b.view; v.Contract(frame) && validView(v) && !strings.HasPrefix(v.Text(wire.TextRequestID), schema.ReplayRequestIDPrefix) &&
+		!b.contents.differs(v.Trace, v.Span, content) {
+		b.metrics.parts[schema.KindContract].Inc()
+		b.contract(content)
+		return "", nil
+	}
 	p := &b.part
 	if err := b.decoder.Part(frame, p); err != nil {
 		return deadDecode, err
@@ -95,49 +106,66 @@ func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
 	if err := valid(p); err != nil {
 		return deadInvalid, err
 	}
-	if b.contents.differs(p, content) {
+	if b.contents.differs(p.Trace, p.Span, content) {
 		return deadConflict, errors.New("span " + p.Span.String() + " of trace " + p.Trace.String() + " came before with other content")
 	}
 	b.metrics.parts[p.Kind].Inc()
-	b.route(p, frame, content)
-	return "", nil
+	return b.route(p, frame, content)
 }
 
 // route puts a part where its kind belongs.
-func (b *batch) route(p *schema.Part, frame []byte, content uint32) {
-	r := row{part: p, trace: p.Trace, content: content, alt: -1, chosen: -1}
+func (b *batch) route(p *schema.Part, frame []byte, content uint32) (reason string, err error) {
+	b.row = row{part: p, trace: p.Trace, content: content, alt: -1, chosen: -1}
+	r := &b.row
 	switch {
 	case p.Kind == schema.KindReplay:
-		b.blocks.add(shapeReplay, p.StartNanos, &r)
+		b.blocks.add(shapeReplay, p.StartNanos, r)
 	case p.Kind == schema.KindTransfer && isReplay(p):
-		b.transfer(&r)
+		b.transfer(r, movementOf(p))
 	case isReplay(p):
 		b.metrics.legs.Inc()
 	case p.Kind == schema.KindContract:
-		b.contract(&r)
+		return b.plainly(p, content)
 	case p.Kind == schema.KindEngine && b.cfg.Anchor == AnchorEngine:
-		b.anchor(shapeEngine, &r, rowEngine)
+		b.anchor(shapeEngine, r, rowEngine, p.StartNanos, p.RowID(), p.RequestID)
 	default:
 		b.join(p, frame, content)
 	}
+	return "", nil
 }
 
-func (b *batch) contract(r *row) {
-	r.alt = r.part.Decision.Alternative()
-	if c := r.part.Decision.Chosen; c.OK {
-		r.chosen = int(c.V)
+// plainly takes a contract part that was written in a way that a View does not
+// read, such as with fields of another kind of part: as it would be written here.
+func (b *batch) plainly(p *schema.Part, content uint32) (reason string, err error) {
+	p.Engine, p.Transfer, p.Replay = schema.Engine{}, schema.Transfer{}, schema.Replay{}
+	if !b.view.Contract(wire.AppendPart(nil, p)) || !validView(&b.view) {
+		return deadDecode, errors.New("it decodes, but not into a row of requests: report this with the bytes below")
 	}
-	b.anchor(shapeContract, r, rowContract)
-	if moved(r.part) {
-		b.transfer(r)
+	b.contract(content)
+	return "", nil
+}
+
+// contract adds what the view says to requests and, where bytes moved, to
+// transfers.
+func (b *batch) contract(content uint32) {
+	v := &b.view
+	b.row = row{view: v, trace: v.Trace, content: content, alt: -1, chosen: -1}
+	r := &b.row
+	if c := v.Count(wire.CountChosen); c.OK {
+		d := schema.Decision{Chosen: c, Candidates: v.Candidates}
+		r.alt, r.chosen = d.Alternative(), int(c.V)
+	}
+	b.anchor(shapeContract, r, rowContract, v.StartNanos, schema.NewRowID(v.Trace, v.Span), v.Text(wire.TextRequestID))
+	if moved(v) {
+		b.transfer(r, movementIn(v))
 	}
 }
 
 // anchor makes the part a row of requests of its own.
-func (b *batch) anchor(s shape, r *row, kind uint8) {
-	r.kind, r.minute, r.id, r.trace = kind, minuteStart(r.part.StartNanos), r.part.RowID(), r.part.Trace
+func (b *batch) anchor(s shape, r *row, kind uint8, start int64, id schema.RowID, requestID string) {
+	r.kind, r.minute, r.id = kind, minuteStart(start), id
 	b.request(s, r)
-	b.anchors.note(r.part, anchor{r.minute, r.id, r.trace})
+	b.anchors.note(id, requestID, anchor{r.minute, r.id, r.trace})
 }
 
 // request adds a row, or a part of one, to requests.
@@ -147,8 +175,8 @@ func (b *batch) request(s shape, r *row) {
 }
 
 // transfer adds a row to transfers; r.id is that of the request, if known.
-func (b *batch) transfer(r *row) {
-	r.move = movementOf(r.part)
+func (b *batch) transfer(r *row, m movement) {
+	r.move = m
 	b.blocks.add(shapeTransfer, r.move.start, r)
 }
 
@@ -181,7 +209,7 @@ func (b *batch) wait(j *joining) {
 	r := row{part: &j.part, frame: j.frame, arrived: j.arrived, version: uint64(j.arrived)}
 	b.blocks.add(shapeWaiting, j.part.StartNanos, &r)
 	if j.part.Kind == schema.KindTransfer {
-		b.transfer(&r)
+		b.transfer(&r, movementOf(&j.part))
 	}
 }
 
@@ -190,11 +218,11 @@ func (b *batch) joined(j *joining, to anchor) {
 	r := row{part: &j.part, minute: to.minute, id: to.id, trace: to.trace, content: j.content, alt: -1, chosen: -1}
 	if j.part.Kind == schema.KindTransfer {
 		b.request(shapeMoved, &r)
-		b.transfer(&r)
+		b.transfer(&r, movementOf(&j.part))
 	} else {
 		b.request(shapeEngine, &r)
 	}
-	b.anchors.note(&j.part, to)
+	b.anchors.note(j.part.RowID(), j.part.RequestID, to)
 }
 
 func (b *batch) broken(m kafka.Message, rest []byte, index int64, err error) {

@@ -7,12 +7,14 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
 // row is a part on its way into a block, with what was worked out about it.
 type row struct {
 	part    *schema.Part
-	minute  int64 // of the anchor, Unix seconds, a multiple of 60
+	view    *wire.View // in place of part in a row of contract spans
+	minute  int64      // of the anchor, Unix seconds, a multiple of 60
 	id      schema.RowID
 	trace   schema.TraceID // of the anchor
 	kind    uint8          // rowNone where the part joins another span's row
@@ -36,12 +38,17 @@ const (
 	rowContract = 3
 )
 
-// column is one column of a block: add appends a row's value to data.
+// column is one column of a block. Either add appends every row's value to data,
+// or the rows that have one are set, and fit fills in the others.
 type column struct {
 	name string
 	data proto.ColInput
 	add  func(*row)
+	fit  func(rows int)
 }
+
+// unset says that no row set the column.
+func (c *column) unset() bool { return c.fit != nil && c.data.Rows() == 0 }
 
 // block is the rows of one insert, by column. Its columns may be fewer than the
 // table's: the rest is filled in by the table's defaults.
@@ -51,6 +58,7 @@ type block struct {
 	days    map[int64]struct{} // that its rows are of
 	columns []column
 	rows    int
+	direct  *contractRows // nil but in a block of contract spans
 	buf     proto.Buffer
 }
 
@@ -63,6 +71,11 @@ func newBlock(table string, columns ...[]column) *block {
 }
 
 func (b *block) add(r *row) {
+	if b.direct != nil {
+		b.direct.add(b.rows, r)
+		b.rows++
+		return
+	}
 	for i := range b.columns {
 		b.columns[i].add(r)
 	}
@@ -79,9 +92,11 @@ func (b *block) reset() {
 
 // insert is the statement that goes before the encoded block.
 func (b *block) insert() string {
-	names := make([]string, len(b.columns))
-	for i, c := range b.columns {
-		names[i] = "`" + c.name + "`"
+	names := make([]string, 0, len(b.columns))
+	for i := range b.columns {
+		if c := &b.columns[i]; !c.unset() {
+			names = append(names, "`"+c.name+"`")
+		}
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s)", b.table, strings.Join(names, ", "))
 }
@@ -90,9 +105,16 @@ func (b *block) insert() string {
 // length than the block is an error here, before anything is sent.
 func (b *block) encode() ([]byte, error) {
 	b.buf.Reset()
-	input := make([]proto.InputColumn, len(b.columns))
-	for i, c := range b.columns {
-		input[i] = proto.InputColumn{Name: c.name, Data: c.data}
+	input := make([]proto.InputColumn, 0, len(b.columns))
+	for i := range b.columns {
+		c := &b.columns[i]
+		if c.unset() {
+			continue
+		}
+		if c.fit != nil {
+			c.fit(b.rows)
+		}
+		input = append(input, proto.InputColumn{Name: c.name, Data: c.data})
 	}
 	head := proto.Block{Columns: len(input), Rows: b.rows}
 	if err := head.EncodeRawBlock(&b.buf, 0, input); err != nil {

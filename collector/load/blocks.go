@@ -18,13 +18,16 @@ const (
 func newShape(s shape) *block {
 	switch s {
 	case shapeContract:
-		return newBlock("requests", keyColumns(), contractColumns(), placeColumns(), stageColumns(), candidateColumns())
+		direct, columns := newContractRows()
+		b := newBlock("requests", columns)
+		b.direct = direct
+		return b
 	case shapeEngine:
 		return newBlock("requests", keyColumns(), engineColumns())
 	case shapeMoved:
 		return newBlock("requests", keyColumns(), movedColumns())
 	case shapeTransfer:
-		return newBlock("transfers", spanColumns(), transferColumns())
+		return newBlock("transfers", transferColumns())
 	case shapeReplay:
 		return newBlock("replays", spanColumns(), replayColumns(), placeColumns(), stageColumns())
 	default:

@@ -24,11 +24,10 @@ func TestWhatNobodyPredictedIsNoBenefit(t *testing.T) {
 			p := contract(1, 0)
 			p.Decision.Candidates[0].Externality, p.Decision.Candidates[0].Bytes = c.fetch, c.bytes
 			p.Decision.Candidates[1].Externality = c.recompute
-			r := &row{part: p, chosen: 0, alt: 1}
-			got := imposed(r, r.chosen, r.alt)
+			got := imposed(p.Decision.Candidates, 0, 1)
 			require.Equal(t, c.want.OK, got.OK)
 			require.Equal(t, c.want.V, got.Or(0))
-			require.Equal(t, known(c.recompute).Or(0), imposed(r, r.alt, r.chosen).V)
+			require.Equal(t, known(c.recompute).Or(0), imposed(p.Decision.Candidates, 1, 0).V)
 		})
 	}
 }

@@ -98,8 +98,8 @@ func otherwise(b *strings.Builder, p *schema.Part) {
 	if !p.Observed.TTFT.OK {
 		return
 	}
-	r, chosen := &row{part: p}, int(p.Decision.Chosen.V)
-	spared, caused := imposed(r, alt, chosen), imposed(r, chosen, alt)
+	list, chosen := p.Decision.Candidates, int(p.Decision.Chosen.V)
+	spared, caused := imposed(list, alt, chosen), imposed(list, chosen, alt)
 	gain := c.TTFT + spared.V - p.Observed.TTFT.V - caused.V
 	if !spared.OK || !caused.OK {
 		b.WriteString(": unknown which is better, for the delay of others was predicted for one of them only")

@@ -2,6 +2,7 @@ package load
 
 import (
 	"hash/maphash"
+	"strings"
 
 	"github.com/kvwhatif/kvwhatif/schema"
 )
@@ -47,10 +48,10 @@ func newContents(n int) *contents {
 
 // differs says whether the span was seen with other content, and remembers it
 // where it was not seen.
-func (c *contents) differs(p *schema.Part, content uint32) bool {
+func (c *contents) differs(trace schema.TraceID, span schema.SpanID, content uint32) bool {
 	var key [24]byte
-	copy(key[:16], p.Trace[:])
-	copy(key[16:], p.Span[:])
+	copy(key[:16], trace[:])
+	copy(key[16:], span[:])
 	h := maphash.Bytes(c.seed, key[:])
 	if was, ok := c.seen.get(h); ok {
 		return was != content
@@ -78,19 +79,20 @@ func newAnchors(n int) *anchors {
 	return &anchors{spans: newGenerations[schema.RowID, anchor](n), requests: newGenerations[string, anchor](n)}
 }
 
-// note remembers that the part is in the row.
-func (a *anchors) note(p *schema.Part, row anchor) {
+// note remembers that a span, by its row id, and a request id are in the row. The
+// request id may lie in a message.
+func (a *anchors) note(span schema.RowID, requestID string, row anchor) {
 	if !a.active {
 		return
 	}
-	a.spans.set(p.RowID(), row)
-	if p.RequestID == "" {
+	a.spans.set(span, row)
+	if requestID == "" {
 		return
 	}
-	if was, ok := a.requests.get(p.RequestID); ok && was.id != row.id {
+	if was, ok := a.requests.get(requestID); ok && was.id != row.id {
 		row = anchor{}
 	}
-	a.requests.set(p.RequestID, row)
+	a.requests.set(strings.Clone(requestID), row)
 }
 
 // find gives the row that the part joins by its parent span or its request id.

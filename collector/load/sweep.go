@@ -156,7 +156,8 @@ func (b *batch) orphan(j *joining) {
 	if j.part.Kind == schema.KindTransfer {
 		s = shapeMoved
 	}
-	b.anchor(s, &row{part: &j.part, content: j.content, alt: -1, chosen: -1}, rowOrphan)
+	p := &j.part
+	b.anchor(s, &row{part: p, trace: p.Trace, content: j.content, alt: -1, chosen: -1}, rowOrphan, p.StartNanos, p.RowID(), p.RequestID)
 }
 
 // close marks parts as done in the table.

@@ -1,10 +1,6 @@
 package load
 
-import (
-	"math"
-
-	"github.com/kvwhatif/kvwhatif/schema"
-)
+import "github.com/kvwhatif/kvwhatif/schema"
 
 // keyColumns are those of requests that every part of a row brings.
 func keyColumns() []column {
@@ -15,28 +11,6 @@ func keyColumns() []column {
 		oneUint64("spans", func(r *row) uint64 { return r.part.Span.Uint64() }),
 		oneUint32("contents", func(r *row) uint32 { return r.content }),
 		enum8("kind", func(r *row) uint8 { return r.kind }),
-	}
-}
-
-// contractColumns are owned by the contract span.
-func contractColumns() []column {
-	d := func(r *row) *schema.Decision { return &r.part.Decision }
-	return []column{
-		nanos("start", func(r *row) int64 { return r.part.StartNanos }),
-		lowText("service", func(r *row) string { return r.part.Service }),
-		lowText("adapter", func(r *row) string { return r.part.Adapter }),
-		text("request_id", func(r *row) string { return r.part.RequestID }),
-		int64Of("revision", func(r *row) int64 { return d(r).Revision }),
-		lowText("tenant", func(r *row) string { return d(r).Tenant }),
-		enum8("path", func(r *row) uint8 { return uint8(d(r).Path) }),
-		count8("chosen", func(r *row) schema.Count { return d(r).Chosen }),
-		count32("link_flows", func(r *row) schema.Count { return d(r).LinkFlows }),
-		count32("worker_active", func(r *row) schema.Count { return d(r).WorkerActive }),
-		seconds32("state_age", func(r *row) schema.Seconds { return d(r).StateAge }),
-		enum8("alt_path", func(r *row) uint8 { return uint8(candidateAt(r, r.alt).Path) }),
-		seconds32("alt_ttft", func(r *row) schema.Seconds { return known(candidateAt(r, r.alt).TTFT) }),
-		seconds32("alt_externality", func(r *row) schema.Seconds { return imposed(r, r.alt, r.chosen) }),
-		seconds32("externality", func(r *row) schema.Seconds { return imposed(r, r.chosen, r.alt) }),
 	}
 }
 
@@ -102,31 +76,4 @@ func movedColumns() []column {
 		t := &r.part.Transfer
 		return r.part.Span.Uint64(), uint64(t.Bytes.V), t.Bytes.OK && (t.Operation == "load" || t.Operation == "")
 	})}
-}
-
-// candidateAt gives candidate i, or one of which nothing is known.
-func candidateAt(r *row, i int) schema.Candidate {
-	if i < 0 || i >= len(r.part.Decision.Candidates) {
-		return schema.Candidate{TTFT: math.NaN(), Externality: math.NaN()}
-	}
-	return r.part.Decision.Candidates[i]
-}
-
-// known is v, missing where it is NaN.
-func known(v float64) schema.Seconds { return schema.Seconds{V: v, OK: !math.IsNaN(v)} }
-
-// imposed is the externality of candidate i, beside that of other. A NaN is "not
-// applicable", and counts as none; but of a candidate that moves bytes it says that
-// nobody predicted the delay, which is missing where that of the other was
-// predicted: no benefit comes of what was left out.
-func imposed(r *row, i, other int) schema.Seconds {
-	c := r.part.Decision.Candidates
-	if i < 0 || i >= len(c) {
-		return schema.Seconds{}
-	}
-	own := known(c[i].Externality)
-	if own.OK || c[i].Bytes > 0 && known(candidateAt(r, other).Externality).OK {
-		return own
-	}
-	return schema.Some(0.0)
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
 // Values of transfers.origin.
@@ -11,7 +12,7 @@ const (
 	originReplay   = 3
 )
 
-// spanColumns identify the span of a row of transfers or replays.
+// spanColumns identify the span of a row of replays.
 func spanColumns() []column {
 	return []column{
 		fixed16("trace", func(r *row) [16]byte { return r.part.Trace }),
@@ -25,6 +26,10 @@ func spanColumns() []column {
 func transferColumns() []column {
 	m := func(r *row) *movement { return &r.move }
 	return []column{
+		fixed16("trace", func(r *row) [16]byte { return m(r).trace }),
+		uint64Of("span", func(r *row) uint64 { return m(r).span.Uint64() }),
+		lowText("service", func(r *row) string { return m(r).service }),
+		lowText("adapter", func(r *row) string { return m(r).adapter }),
 		nanos("start", func(r *row) int64 { return m(r).start }),
 		fixed16("id", func(r *row) [16]byte { return r.id }),
 		uint8Of("joined", func(r *row) uint8 { return bit(r.id != schema.RowID{}) }),
@@ -32,58 +37,71 @@ func transferColumns() []column {
 		lowText("operation", func(r *row) string { return m(r).operation }),
 		enum8("tier", func(r *row) uint8 { return uint8(m(r).tier) }),
 		lowText("source", func(r *row) string { return m(r).source }),
-		lowText("worker", func(r *row) string { return r.part.Decision.Worker }),
-		lowText("model", func(r *row) string { return r.part.Decision.Model }),
+		lowText("worker", func(r *row) string { return m(r).worker }),
+		lowText("model", func(r *row) string { return m(r).model }),
 		lowText("link", func(r *row) string { return m(r).link }),
 		uint8Of("exact", func(r *row) uint8 { return bit(m(r).exact) }),
 		count32("tokens", func(r *row) schema.Count { return m(r).tokens }),
 		count64("bytes", func(r *row) schema.Count { return m(r).bytes }),
 		seconds32("queue", func(r *row) schema.Seconds { return m(r).queue }),
 		seconds64("duration", func(r *row) schema.Seconds { return m(r).duration }),
-		count32("flows", func(r *row) schema.Count { return r.part.Decision.LinkFlows }),
+		count32("flows", func(r *row) schema.Count { return m(r).flows }),
 	}
 }
 
 // movement is a row of transfers, from a contract span or a transfer span.
 type movement struct {
-	origin          uint8
-	start           int64 // Unix nanoseconds
-	exact           bool
-	operation       string
-	tier            schema.Tier
-	source, link    string
-	tokens, bytes   schema.Count
-	queue, duration schema.Seconds
+	trace            schema.TraceID
+	span             schema.SpanID
+	service, adapter string
+	worker, model    string
+	flows            schema.Count
+	origin           uint8
+	start            int64 // Unix nanoseconds
+	exact            bool
+	operation        string
+	tier             schema.Tier
+	source, link     string
+	tokens, bytes    schema.Count
+	queue, duration  schema.Seconds
 }
 
+// movementOf is the movement that a transfer span tells of.
 func movementOf(p *schema.Part) movement {
-	if p.Kind == schema.KindTransfer {
-		t := &p.Transfer
-		m := movement{originTransfer, p.StartNanos + int64(t.Queue.V*1e9), t.Queue.OK, t.Operation, t.Tier,
-			t.Source, t.Link, t.Tokens, t.Bytes, t.Queue, t.Duration}
-		if isReplay(p) {
-			m.origin = originReplay
-		}
-		return m
+	t := &p.Transfer
+	m := movement{trace: p.Trace, span: p.Span, service: p.Service, adapter: p.Adapter, worker: p.Decision.Worker,
+		model: p.Decision.Model, flows: p.Decision.LinkFlows, origin: originTransfer,
+		start: p.StartNanos + int64(t.Queue.V*1e9), exact: t.Queue.OK, operation: t.Operation, tier: t.Tier,
+		source: t.Source, link: t.Link, tokens: t.Tokens, bytes: t.Bytes, queue: t.Queue, duration: t.Duration}
+	if isReplay(p) {
+		m.origin = originReplay
 	}
-	d, o := &p.Decision, &p.Observed
-	first := o.TransferStart
-	return movement{originContract, p.StartNanos + int64(first.V*1e9), first.OK, "load", d.SourceTier,
-		d.SourceWorker, d.Link, fetched(d), o.Bytes, o.TransferQueue, o.Transfer}
+	return m
+}
+
+// movementIn is the movement that a contract span tells of.
+func movementIn(v *wire.View) movement {
+	first := v.Second(wire.SecondsTransferStart)
+	return movement{trace: v.Trace, span: v.Span, service: v.Text(wire.TextService), adapter: v.Text(wire.TextAdapter),
+		worker: v.Text(wire.TextWorker), model: v.Text(wire.TextModel), flows: v.Count(wire.CountLinkFlows), origin: originContract,
+		start: v.StartNanos + int64(first.V*1e9), exact: first.OK, operation: "load", tier: v.SourceTier,
+		source: v.Text(wire.TextSourceWorker), link: v.Text(wire.TextLink), tokens: fetched(v), bytes: v.Count(wire.CountBytes),
+		queue: v.Second(wire.SecondsTransferQueue), duration: v.Second(wire.SecondsTransfer)}
 }
 
 // fetched is how many tokens the chosen candidate fetches, where that is said.
-func fetched(d *schema.Decision) schema.Count {
-	if d.Chosen.OK && d.Chosen.V < int64(len(d.Candidates)) && d.Candidates[d.Chosen.V].TokensFetched >= 0 {
-		return schema.Some(d.Candidates[d.Chosen.V].TokensFetched)
+func fetched(v *wire.View) schema.Count {
+	chosen := v.Count(wire.CountChosen)
+	if chosen.OK && chosen.V < int64(len(v.Candidates)) && v.Candidates[chosen.V].TokensFetched >= 0 {
+		return schema.Some(v.Candidates[chosen.V].TokensFetched)
 	}
 	return schema.Count{}
 }
 
-// moved says whether a contract part has a row in transfers: bytes moved, and
+// moved says whether a contract span has a row in transfers: bytes moved, and
 // when they did is known.
-func moved(p *schema.Part) bool {
-	return p.Observed.Bytes.OK && p.Observed.Bytes.V > 0 && p.Observed.Transfer.OK
+func moved(v *wire.View) bool {
+	return v.Count(wire.CountBytes).V > 0 && v.Second(wire.SecondsTransfer).OK
 }
 
 func bit(b bool) uint8 {

@@ -4,13 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 
 	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
 // lastInstant is the last that a DateTime holds, 2106, in nanoseconds.
 const lastInstant = int64(math.MaxUint32) * 1e9
+
+const mostSeconds = 1e9 // of any duration: 31 years
 
 // valid refuses a part that the tables can not hold as it is. What is on the
 // topic may come from anywhere.
@@ -23,6 +27,31 @@ func valid(p *schema.Part) error {
 	}
 	return errors.Join(validCounts(p), validSeconds(p), validCandidates(p), validReplay(p))
 }
+
+// mostCount is what the column of a count of a View holds.
+var mostCount = [wire.Counts]int64{wire.CountChosen: math.MaxUint8, wire.CountTokensPrompt: math.MaxUint32,
+	wire.CountTokensPrefix: math.MaxUint32, wire.CountTokensReused: math.MaxUint32, wire.CountLinkFlows: math.MaxUint32,
+	wire.CountWorkerActive: math.MaxUint32, wire.CountBytes: math.MaxInt64}
+
+// validView is valid for what a View reads, without a word of what is wrong.
+func validView(v *wire.View) bool {
+	ok := v.Trace != (schema.TraceID{}) && v.Span != (schema.SpanID{}) && v.StartNanos > 0 && v.StartNanos <= lastInstant &&
+		v.EndNanos >= 0 && v.EndNanos <= lastInstant
+	for has := v.HasCounts; has != 0; has &= has - 1 {
+		i := bits.TrailingZeros32(has)
+		ok = ok && v.Counts[i] >= 0 && v.Counts[i] <= mostCount[i]
+	}
+	for has := v.HasSeconds; has != 0; has &= has - 1 {
+		ok = ok && math.Abs(v.Seconds[bits.TrailingZeros32(has)]) <= mostSeconds
+	}
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		ok = ok && within32(c.TokensResident) && within32(c.TokensFetched) && within32(c.TokensComputed) && c.Bytes >= -1
+	}
+	return ok
+}
+
+func within32(tokens int64) bool { return tokens >= -1 && tokens <= math.MaxInt32 }
 
 func validCounts(p *schema.Part) error {
 	d, o, e, t, r := &p.Decision, &p.Observed, &p.Engine, &p.Transfer, &p.Replay
@@ -62,7 +91,7 @@ func validSeconds(p *schema.Part) error {
 		{"replay.state.decision.gpu_queue", r.DecisionGPUQueue}, {"replay.state.replay.gpu_queue", r.ReplayGPUQueue},
 		{"replay.model.decision", r.ModelDecision}, {"replay.model.replay", r.ModelReplay}, {"replay.cost.gpu", r.CostGPU},
 	} {
-		if s.value.OK && !(math.Abs(s.value.V) <= 1e9) {
+		if s.value.OK && !(math.Abs(s.value.V) <= mostSeconds) {
 			return fmt.Errorf("its %s (%v s) is no number of seconds", s.name, s.value.V)
 		}
 	}
@@ -74,7 +103,7 @@ func validCandidates(p *schema.Part) error {
 	for i := range list {
 		c := &list[i]
 		for _, n := range [...]int64{c.TokensResident, c.TokensFetched, c.TokensComputed} {
-			if n < -1 || n > math.MaxInt32 {
+			if !within32(n) {
 				return fmt.Errorf("a token count of its candidate %d (%d) is not between -1 and %d", i, n, math.MaxInt32)
 			}
 		}
