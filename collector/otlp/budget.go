@@ -112,7 +112,7 @@ func (b *budget) acquire(ctx context.Context, in int, n int64) *failure {
 		return nil
 	}
 	b.drop(in, n)
-	again := time.AfterFunc(stallAfter, func() { b.drop(in, n) })
+	again := time.AfterFunc(stall(in), func() { b.drop(in, n) })
 	defer again.Stop()
 	wait, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()

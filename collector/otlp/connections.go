@@ -14,9 +14,9 @@ import (
 // limitConnections keeps at most most connections open. Where another comes, one on
 // which no request is under way is closed for it: one that never had a request
 // before those that had, and the longest idle first. Where all are at work, stalled
-// is told and the new one is closed at once.
+// is told, and the new one waits a moment for one to end and is closed otherwise.
 func limitConnections(l net.Listener, most int, refused prometheus.Counter, stalled func()) net.Listener {
-	return &limited{Listener: l, most: most, refused: refused, stalled: stalled, open: map[*counted]struct{}{}}
+	return &limited{Listener: l, most: most, refused: refused, stalled: stalled, open: map[*counted]struct{}{}, ended: make(chan struct{}, 1)}
 }
 
 type limited struct {
@@ -24,6 +24,7 @@ type limited struct {
 	most    int
 	refused prometheus.Counter
 	stalled func()
+	ended   chan struct{} // a request ended, or a connection
 
 	mu   sync.Mutex
 	open map[*counted]struct{}
@@ -35,11 +36,35 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if mine := l.admit(c); mine != nil {
+		if mine := l.place(c); mine != nil {
 			return mine, nil
 		}
-		l.stalled()
+		l.refused.Inc()
 		c.Close()
+	}
+}
+
+// place finds a place for c, or gives nil.
+func (l *limited) place(c net.Conn) net.Conn {
+	select {
+	case <-l.ended:
+	default:
+	}
+	if mine := l.admit(c); mine != nil {
+		return mine
+	}
+	l.stalled()
+	late := time.NewTimer(stallAfter)
+	defer late.Stop()
+	for {
+		select {
+		case <-late.C:
+			return nil
+		case <-l.ended:
+			if mine := l.admit(c); mine != nil {
+				return mine
+			}
+		}
 	}
 }
 
@@ -48,11 +73,11 @@ func (l *limited) admit(c net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= l.most {
-		l.refused.Inc()
 		victim := l.idlest()
 		if victim == nil {
 			return nil
 		}
+		l.refused.Inc()
 		delete(l.open, victim)
 		victim.Conn.Close()
 	}
@@ -87,14 +112,25 @@ func (c *counted) Close() error {
 	c.listener.mu.Lock()
 	delete(c.listener.open, c)
 	c.listener.mu.Unlock()
+	c.listener.tell()
 	return c.Conn.Close()
+}
+
+func (l *limited) tell() {
+	select {
+	case l.ended <- struct{}{}:
+	default:
+	}
 }
 
 func (c *counted) request(more int) {
 	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
 	c.requests += more
 	c.served, c.since = true, time.Now()
+	c.listener.mu.Unlock()
+	if more < 0 {
+		c.listener.tell()
+	}
 }
 
 type connectionKey struct{}

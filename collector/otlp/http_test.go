@@ -287,7 +287,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	require.Equal(t, 3.0, testutil.ToFloat64(r.connectionsRefused.WithLabelValues("http")))
 }
 
-// Where all connections are at work, a new one is closed.
+// Where all connections stay at work, a new one is closed.
 func TestConnectionsAtWorkAreKept(t *testing.T) {
 	p := fake{wait: make(chan struct{})}
 	cfg := local()
@@ -301,7 +301,7 @@ func TestConnectionsAtWorkAreKept(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = io.ReadAll(c)
-	require.True(t, err == nil || strings.Contains(err.Error(), "reset"), "closed at once: %v", err)
+	require.True(t, err == nil || strings.Contains(err.Error(), "reset"), "closed: %v", err)
 	close(p.wait)
 	require.NoError(t, <-sent)
 }

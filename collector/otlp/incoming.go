@@ -15,8 +15,10 @@ const (
 	// would take an hour for a large request, and hold its memory.
 	minRate = 4 << 10
 	// stallAfter is how long nothing came of a request that is dropped where
-	// others need its memory.
-	stallAfter = 250 * time.Millisecond
+	// others need its memory. A small request comes at once with its headers, so
+	// one that began and has no more than that is dropped sooner.
+	stallAfter      = 250 * time.Millisecond
+	smallStallAfter = 25 * time.Millisecond
 	// moveBy is the least by which a deadline is moved: moving costs a message.
 	moveBy = time.Second
 	// maxDiscard bounds what is read of a body that is too large, so that a sender
@@ -112,12 +114,20 @@ func (in *incoming) extend() {
 	}
 }
 
+// stall is stallAfter for a room.
+func stall(room int) time.Duration {
+	if room == 0 {
+		return smallStallAfter
+	}
+	return stallAfter
+}
+
 // drop ends the reading of a request that stalls in that room of the budget, or in
 // any for -1, and gives what it will release.
 func (in *incoming) drop(room int, now time.Time) int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	stalls := in.reading && now.Sub(in.last) >= stallAfter && (room < 0 || room == in.room)
+	stalls := in.reading && now.Sub(in.last) >= stall(in.room) && (room < 0 || room == in.room)
 	if !stalls || in.dropped || in.ended {
 		return 0
 	}

@@ -107,16 +107,20 @@ func part(ttft float64) *schema.Part {
 
 // exporters of the SDK, one a protocol.
 func exporters(t *testing.T, r *Receiver) map[string]sdktrace.SpanExporter {
+	return exportersTo(t, r.GRPCAddr(), r.HTTPAddr())
+}
+
+func exportersTo(t *testing.T, overGRPC, overHTTP string) map[string]sdktrace.SpanExporter {
 	retryGRPC := otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: time.Millisecond, MaxElapsedTime: time.Minute}
 	retryHTTP := otlptracehttp.RetryConfig(retryGRPC)
-	g, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(r.GRPCAddr()), otlptracegrpc.WithInsecure(), otlptracegrpc.WithRetry(retryGRPC))
+	g, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(overGRPC), otlptracegrpc.WithInsecure(), otlptracegrpc.WithRetry(retryGRPC))
 	require.NoError(t, err)
-	gz, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(r.GRPCAddr()), otlptracegrpc.WithInsecure(),
+	gz, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(overGRPC), otlptracegrpc.WithInsecure(),
 		otlptracegrpc.WithCompressor("gzip"), otlptracegrpc.WithRetry(retryGRPC))
 	require.NoError(t, err)
-	h, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(r.HTTPAddr()), otlptracehttp.WithInsecure(), otlptracehttp.WithRetry(retryHTTP))
+	h, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(overHTTP), otlptracehttp.WithInsecure(), otlptracehttp.WithRetry(retryHTTP))
 	require.NoError(t, err)
-	hz, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(r.HTTPAddr()), otlptracehttp.WithInsecure(),
+	hz, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(overHTTP), otlptracehttp.WithInsecure(),
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithRetry(retryHTTP))
 	require.NoError(t, err)
 	return map[string]sdktrace.SpanExporter{"grpc": g, "grpc gzip": gz, "http": h, "http gzip": hz}
