@@ -12,6 +12,7 @@ import (
 const (
 	versionField = 1
 	partField    = 2
+	headerSize   = 2 // of the version, before the first part
 )
 
 // AppendBatch appends a whole message that holds the parts given. It does not
@@ -19,9 +20,7 @@ const (
 func AppendBatch(b []byte, parts ...*schema.Part) []byte {
 	b = appendUint(b, versionField, Version)
 	for _, p := range parts {
-		var at int
-		b, at = begin(b, partField)
-		b = endKept(AppendPart(b, p), at)
+		b = appendFramed(b, p)
 	}
 	return b
 }
@@ -74,6 +73,7 @@ type Batcher struct {
 
 	done    [][]byte
 	current []byte
+	free    [][]byte // memory of messages that came back
 }
 
 // Add appends the part to the message under way, or begins another one. The
@@ -83,17 +83,16 @@ func (t *Batcher) Add(p *schema.Part) error {
 		return fmt.Errorf("%w: %d candidates, at most %d", ErrTooLarge, len(p.Decision.Candidates), MaxCandidates)
 	}
 	if t.current == nil {
-		t.current = AppendBatch(nil)
+		t.current = AppendBatch(t.memory())
 	}
 	start := len(t.current)
-	b, at := begin(t.current, partField)
-	b = endKept(AppendPart(b, p), at)
+	b := appendFramed(t.current, p)
 	if len(b) <= t.max() {
 		t.current = b
 		return nil
 	}
 	t.current = b[:start]
-	fresh := append(AppendBatch(nil), b[start:]...)
+	fresh := append(AppendBatch(t.memory()), b[start:]...)
 	if len(fresh) > t.max() {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(fresh), t.max())
 	}
@@ -110,8 +109,28 @@ func (t *Batcher) Messages() [][]byte {
 	return done
 }
 
+// Reuse takes back what Messages gave, once nobody reads it any more: its memory
+// is used for the messages to come.
+func (t *Batcher) Reuse(messages [][]byte) {
+	t.free = append(t.free, messages...)
+	if t.done == nil {
+		t.done = messages[:0]
+	}
+}
+
+// memory gives an empty message, with what room there is.
+func (t *Batcher) memory() []byte {
+	n := len(t.free)
+	if n == 0 {
+		return nil
+	}
+	b := t.free[n-1]
+	t.free[n-1], t.free = nil, t.free[:n-1]
+	return b[:0]
+}
+
 func (t *Batcher) close() {
-	if len(t.current) > len(AppendBatch(nil)) {
+	if len(t.current) > headerSize {
 		t.done = append(t.done, t.current)
 	}
 	t.current = nil

@@ -324,3 +324,26 @@ func TestBytesAreThoseOfPartsProto(t *testing.T) {
 	check("Batch", MessageOf(AppendPart(nil, randomPart(3))))
 	require.Equal(t, AppendBatch(nil, randomPart(3)), MessageOf(AppendPart(nil, randomPart(3))))
 }
+
+// Messages that come back lend their memory to the next, and nothing else.
+func TestBatcherReuses(t *testing.T) {
+	fresh, reused := Batcher{Max: 3000}, Batcher{Max: 3000}
+	for range 3 {
+		for seed := range uint64(40) {
+			p := randomPart(seed)
+			require.Equal(t, fresh.Add(p), reused.Add(p))
+		}
+		want, got := fresh.Messages(), reused.Messages()
+		require.Equal(t, want, got)
+		for _, msg := range got {
+			clear(msg)
+		}
+		reused.Reuse(got)
+	}
+	p := randomPart(1)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_ = reused.Add(p)
+		messages := reused.Messages()
+		reused.Reuse(messages)
+	}), "allocations of a message that has memory")
+}
