@@ -24,6 +24,10 @@ const (
 // or went away: the same call may succeed later.
 var ErrUnavailable = errors.New("the llama.cpp server is not available")
 
+// ErrRefused says that the server will not do what it was asked, such as run a
+// prompt that is longer than its slot.
+var ErrRefused = errors.New("the llama.cpp server refused")
+
 // ErrAnswer says that the server answered what makes no sense.
 var ErrAnswer = errors.New("the llama.cpp server's answer can not be read")
 
@@ -184,11 +188,19 @@ func (c *Client) open(ctx context.Context, method, path string, body any) (*http
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-	class := errors.New("the llama.cpp server refused")
-	if resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests {
-		class = ErrUnavailable
+	return nil, fmt.Errorf("llama.cpp %s %s: %w: %s: %s", method, path, classOf(resp.StatusCode), resp.Status, strings.TrimSpace(string(said)))
+}
+
+var errFailed = errors.New("the llama.cpp server failed")
+
+func classOf(status int) error {
+	switch {
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
+		return ErrUnavailable
+	case status >= 400 && status < 500:
+		return ErrRefused
 	}
-	return nil, fmt.Errorf("llama.cpp %s %s: %w: %s: %s", method, path, class, resp.Status, strings.TrimSpace(string(said)))
+	return errFailed
 }
 
 // gone is the error of a connection: the context's, where that has ended.
@@ -269,11 +281,7 @@ func (o *Completed) take(data []byte, now time.Time) (done bool, err error) {
 		return false, fmt.Errorf("llama.cpp completion: %w: %w", ErrAnswer, err)
 	}
 	if e.Error != nil {
-		class := errors.New("the llama.cpp server failed")
-		if e.Error.Code == http.StatusServiceUnavailable {
-			class = ErrUnavailable
-		}
-		return false, fmt.Errorf("llama.cpp completion: %w: %s", class, e.Error.Message)
+		return false, fmt.Errorf("llama.cpp completion: %w: %s", classOf(e.Error.Code), e.Error.Message)
 	}
 	if o.Begun.IsZero() {
 		o.Begun = now

@@ -34,6 +34,19 @@ type Prober interface {
 	State(ctx context.Context, leg Leg) (State, error)
 }
 
+// Capable is an Executor that knows beforehand what it can force.
+type Capable interface {
+	Capabilities() []Capability
+}
+
+// Capability says whether a path can be forced on a worker.
+type Capability struct {
+	Worker string
+	Path   schema.Path
+	Can    bool
+	Why    string // why not; "" where it can
+}
+
 var (
 	// ErrUnavailable says that the executor can not be reached or is busy; the
 	// leg did not run, and may be tried again.
@@ -41,6 +54,9 @@ var (
 	// ErrRefused says that the executor will never run this leg, for instance
 	// because it does not have its worker.
 	ErrRefused = errors.New("the executor refuses the leg")
+	// ErrNotForced says that the leg ran, but not by the path that it asks for: it
+	// measured something else.
+	ErrNotForced = errors.New("the path was not forced")
 )
 
 // State is the load that a request or leg meets. NaN is "not known".
