@@ -39,6 +39,8 @@ type batch struct {
 	dead    []wire.DeadLetter
 	offsets map[int]kafka.Message
 	minutes map[int64]struct{}
+	minute  int64                      // the last of them
+	kinds   [schema.KindReplay + 1]int // parts of each, not yet in the metrics
 	parts   int
 	bytes   int
 }
@@ -84,6 +86,10 @@ func (b *batch) message(m kafka.Message) {
 		b.parts++
 		index++
 	}
+	for kind, n := range b.kinds {
+		b.metrics.parts[kind].Add(float64(n))
+	}
+	b.kinds = [schema.KindReplay + 1]int{}
 	b.bytes += len(m.Value)
 	m.Value = nil
 	b.offsets[m.Partition] = m
@@ -95,7 +101,7 @@ func (b *batch) message(m kafka.Message) {
 func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
 	if v := &b.view; v.Contract(frame) && validView(v) && !strings.HasPrefix(v.Text(wire.TextRequestID), schema.ReplayRequestIDPrefix) &&
 		!b.contents.differs(v.Trace, v.Span, content) {
-		b.metrics.parts[schema.KindContract].Inc()
+		b.kinds[schema.KindContract]++
 		b.contract(content)
 		return "", nil
 	}
@@ -109,7 +115,7 @@ func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
 	if b.contents.differs(p.Trace, p.Span, content) {
 		return deadConflict, errors.New("span " + p.Span.String() + " of trace " + p.Trace.String() + " came before with other content")
 	}
-	b.metrics.parts[p.Kind].Inc()
+	b.kinds[p.Kind]++
 	return b.route(p, frame, content)
 }
 
@@ -171,7 +177,9 @@ func (b *batch) anchor(s shape, r *row, kind uint8, start int64, id schema.RowID
 // request adds a row, or a part of one, to requests.
 func (b *batch) request(s shape, r *row) {
 	b.blocks.add(s, r.minute*1e9, r)
-	b.minutes[r.minute] = struct{}{}
+	if r.minute != b.minute || len(b.minutes) == 0 {
+		b.minutes[r.minute], b.minute = struct{}{}, r.minute
+	}
 }
 
 // transfer adds a row to transfers; r.id is that of the request, if known.

@@ -56,6 +56,7 @@ type block struct {
 	table   string
 	shape   shape
 	days    map[int64]struct{} // that its rows are of
+	day     int64              // of the last row
 	columns []column
 	rows    int
 	direct  *contractRows // nil but in a block of contract spans

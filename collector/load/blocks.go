@@ -62,10 +62,13 @@ func (b *blocks) add(s shape, nanos int64, r *row) {
 
 // holds says whether the block may have rows of the day, and notes that it has.
 func (b *block) holds(day int64) bool {
+	if day == b.day && len(b.days) > 0 {
+		return true
+	}
 	if _, ok := b.days[day]; !ok && len(b.days) == daysABlock {
 		return false
 	}
-	b.days[day] = struct{}{}
+	b.days[day], b.day = struct{}{}, day
 	return true
 }
 
