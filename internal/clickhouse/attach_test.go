@@ -10,7 +10,7 @@ func TestAttach(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Attach(dir, 8123)
 	require.ErrorContains(t, err, "no embedded ClickHouse was ever started in "+dir)
-	kept, err := writeFiles(dir, 8123)
+	kept, err := writeFiles(EmbeddedConfig{Dir: dir, Port: 8123})
 	require.NoError(t, err)
 	dsn, err := Attach(dir, 8123)
 	require.NoError(t, err)

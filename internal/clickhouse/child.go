@@ -20,8 +20,16 @@ const ChildCommand = "clickhouse-child"
 // first of exec.Cmd's ExtraFiles.
 const lifelineFD = 3
 
-// serveQuery opens the HTTP port of a clickhouse-local and then idles for ever.
-const serveQuery = "SYSTEM START LISTEN HTTP; SELECT sleepEachRow(1) FROM numbers(1000000000) " +
+// serveQuery opens the ports of a clickhouse-local and then idles for ever.
+func serveQuery(native int) string {
+	listen := "SYSTEM START LISTEN HTTP; "
+	if native != 0 {
+		listen += "SYSTEM START LISTEN TCP; "
+	}
+	return listen + idleQuery
+}
+
+const idleQuery = "SELECT sleepEachRow(1) FROM numbers(1000000000) " +
 	"SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0 FORMAT Null"
 
 // RunIfChild turns the process into the database server, and never returns,
@@ -43,6 +51,7 @@ func ChildMain(args []string) int {
 	binary := flags.String("binary", "", "path of a clickhouse binary")
 	dir := flags.String("dir", "", "data directory")
 	port := flags.Int("port", 0, "HTTP port on 127.0.0.1")
+	native := flags.Int("native", 0, "port of the native protocol on 127.0.0.1; 0: none")
 	if err := flags.Parse(args); err != nil || *dir == "" || *port == 0 || (*library == "") == (*binary == "") {
 		fmt.Fprintf(os.Stderr, "%s is started by kvwhatif itself, not by hand\n", ChildCommand)
 		return 2
@@ -52,7 +61,7 @@ func ChildMain(args []string) int {
 		return runBinary(lifeline, *binary, *dir)
 	}
 	go exitAtEnd(lifeline, func() { os.Exit(0) })
-	if err := runLibrary(*library, libraryArgs(*dir, *port)); err != nil {
+	if err := runLibrary(*library, libraryArgs(*dir, *port, *native)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return 1
@@ -65,8 +74,8 @@ func exitAtEnd(lifeline *os.File, end func()) {
 }
 
 // libraryArgs is the command line of the clickhouse-local inside the library.
-func libraryArgs(dir string, port int) []string {
-	return []string{
+func libraryArgs(dir string, port, native int) []string {
+	args := []string{
 		"clickhouse",
 		"--config-file=" + filepath.Join(dir, configFile),
 		"--path=" + filepath.Join(dir, dataDir),
@@ -74,8 +83,12 @@ func libraryArgs(dir string, port int) []string {
 		fmt.Sprintf("--http_port=%d", port),
 		"--log-level=warning",
 		"--logger.log=" + filepath.Join(dir, logFile),
-		"--query", serveQuery,
+		"--query", serveQuery(native),
 	}
+	if native != 0 {
+		args = append(args, fmt.Sprintf("--tcp_port=%d", native))
+	}
+	return args
 }
 
 // runBinary runs an installed `clickhouse server` and ends it with the parent.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,8 @@ const (
 type EmbeddedConfig struct {
 	Dir    string       // data, configuration and logs; made if missing; one server at a time
 	Port   int          // HTTP port on 127.0.0.1; 0 chooses a free one
+	Native int          // port of the native protocol on 127.0.0.1; 0: none. A TCP reset on an idle connection there ends the server
+	Config string       // further elements of its configuration, such as <remote_servers>
 	Engine Engine       // zero: FindEngine
 	Logger *slog.Logger // nil: slog.Default
 }
@@ -72,7 +75,7 @@ func start(ctx context.Context, cfg EmbeddedConfig) (*Embedded, error) {
 		return nil, err
 	}
 	e := &Embedded{cfg: cfg, stop: make(chan struct{}), done: make(chan struct{})}
-	if e.pass, err = writeFiles(cfg.Dir, cfg.Port); err != nil {
+	if e.pass, err = writeFiles(cfg); err != nil {
 		return nil, err
 	}
 	c, err := e.launch(ctx)
@@ -110,6 +113,17 @@ func (e *Embedded) DSN() string { return e.dsn(Writer, e.pass.writer) }
 func (e *Embedded) ReaderDSN() string { return e.dsn(Reader, e.pass.reader) }
 
 func (e *Embedded) dsn(user, password string) string { return dsn(e.Addr(), user, password) }
+
+// NativeDSN is the writer's address for the native protocol, empty where the
+// server does not speak it.
+func (e *Embedded) NativeDSN() string {
+	if e.cfg.Native == 0 {
+		return ""
+	}
+	u := url.URL{Scheme: "clickhouse", User: url.UserPassword(Writer, e.pass.writer),
+		Host: fmt.Sprintf("127.0.0.1:%d", e.cfg.Native), Path: "/" + Database}
+	return u.String()
+}
 
 // Addr is host:port of the HTTP interface.
 func (e *Embedded) Addr() string { return fmt.Sprintf("127.0.0.1:%d", e.cfg.Port) }
@@ -208,7 +222,7 @@ func (e *Embedded) untilStopped() (context.Context, context.CancelFunc) {
 func (e *Embedded) launch(ctx context.Context) (*child, error) {
 	// Again before each start: another start in this directory, refused by its
 	// lock, may have left its own port there.
-	if _, err := writeFiles(e.cfg.Dir, e.cfg.Port); err != nil {
+	if _, err := writeFiles(e.cfg); err != nil {
 		return nil, err
 	}
 	c, err := startChild(e.cfg)

@@ -129,16 +129,16 @@ func touch(t *testing.T, path string) string {
 
 func TestPasswordsOutliveARestartAndAreSecret(t *testing.T) {
 	dir := t.TempDir()
-	first, err := writeFiles(dir, 1)
+	first, err := writeFiles(EmbeddedConfig{Dir: dir, Port: 1})
 	require.NoError(t, err)
-	second, err := writeFiles(dir, 2)
+	second, err := writeFiles(EmbeddedConfig{Dir: dir, Port: 2})
 	require.NoError(t, err)
 	require.Equal(t, first, second)
 	require.NotEqual(t, first.reader, first.writer)
 	info, err := os.Stat(filepath.Join(dir, usersFile))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	other, err := writeFiles(t.TempDir(), 1)
+	other, err := writeFiles(EmbeddedConfig{Dir: t.TempDir(), Port: 1})
 	require.NoError(t, err)
 	require.NotEqual(t, first, other)
 }

@@ -44,7 +44,7 @@ const configXML = `<clickhouse>
   <user_directories><users_xml><path>%[1]s/users.xml</path></users_xml></user_directories>
   <timezone>UTC</timezone>
   <max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>
-  <mark_cache_size>67108864</mark_cache_size>
+%[3]s  <mark_cache_size>67108864</mark_cache_size>
   <uncompressed_cache_size>0</uncompressed_cache_size>
   <index_mark_cache_size>16777216</index_mark_cache_size>
   <primary_index_cache_size>67108864</primary_index_cache_size>
@@ -91,7 +91,8 @@ var passwordOf = regexp.MustCompile(`<(kvwhatif|reader)><password>([^<]+)</passw
 
 // writeFiles prepares the directory of a server, and keeps the passwords of an
 // earlier run so that addresses given out stay good.
-func writeFiles(dir string, port int) (passwords, error) {
+func writeFiles(cfg EmbeddedConfig) (passwords, error) {
+	dir := cfg.Dir
 	if err := os.MkdirAll(filepath.Join(dir, dataDir), 0o700); err != nil {
 		return passwords{}, fmt.Errorf("make the ClickHouse directory: %w", err)
 	}
@@ -101,7 +102,7 @@ func writeFiles(dir string, port int) (passwords, error) {
 	if err := replaceFile(users, body); err != nil {
 		return passwords{}, fmt.Errorf("write ClickHouse users: %w", err)
 	}
-	body = fmt.Sprintf(configXML, escapeXML(dir), port)
+	body = fmt.Sprintf(configXML, escapeXML(dir), cfg.Port, cfg.more())
 	if err := replaceFile(filepath.Join(dir, configFile), body); err != nil {
 		return passwords{}, fmt.Errorf("write the ClickHouse configuration: %w", err)
 	}
@@ -133,6 +134,15 @@ func replaceFile(path, body string) error {
 		return err
 	}
 	return os.Rename(next, path)
+}
+
+// more is what of the configuration only some servers have.
+func (cfg EmbeddedConfig) more() string {
+	s := cfg.Config
+	if cfg.Native != 0 {
+		s = fmt.Sprintf("  <tcp_port>%d</tcp_port>\n%s", cfg.Native, s)
+	}
+	return s
 }
 
 func escapeXML(s string) string {

@@ -2,7 +2,6 @@ package clickhouse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -25,10 +24,12 @@ type Conn struct {
 //	clickhouse://user:password@host:9000/database
 //
 // The protocol's usual port and the database kvwhatif are used where the DSN
-// names none; further hosts go into ?alt_hosts=HOST:PORT,HOST:PORT. Every error is an *Error on one line. Inserts are
-// synchronous (async_insert=0): what Send has returned for is in the table.
+// names none; further hosts, replicas of the same rows, go into
+// ?alt_hosts=HOST:PORT,HOST:PORT. Of a list of shards (Split) it is the first,
+// whose tables are over all of them. Every error is an *Error on one line. Inserts
+// are synchronous: what Send has returned for is in the table.
 func Open(ctx context.Context, dsn string) (*Conn, error) {
-	options, err := parse(dsn)
+	options, err := parse(Split(dsn)[0])
 	if err != nil {
 		return nil, &Error{Class: Permanent, Err: err, Text: err.Error()}
 	}
@@ -53,7 +54,7 @@ func (c *Conn) HTTP() bool { return c.options.Protocol == ch.HTTP }
 func parse(dsn string) (*ch.Options, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return nil, errors.New("the ClickHouse address cannot be read: write it as http://USER:PASSWORD@HOST:8123/DATABASE, with %-escapes in the password")
+		return nil, unreadable()
 	}
 	ports := map[string]string{"http": "8123", "https": "8443", "clickhouse": "9000"}
 	port, ok := ports[u.Scheme]
@@ -76,6 +77,10 @@ func parse(dsn string) (*ch.Options, error) {
 		return nil, fmt.Errorf("the ClickHouse address %q: %w", u.Redacted(), err)
 	}
 	options.Settings["async_insert"] = 0
+	// On tables over several shards: an insert returns when the shard has it, and a
+	// subquery is asked of all shards, not of each for itself. Elsewhere they are idle.
+	options.Settings["distributed_foreground_insert"] = 1
+	options.Settings["distributed_product_mode"] = "global"
 	if options.DialTimeout == 0 {
 		options.DialTimeout = 5 * time.Second
 	}

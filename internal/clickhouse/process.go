@@ -45,7 +45,7 @@ func startChild(cfg EmbeddedConfig) (*child, error) {
 		return nil, fmt.Errorf("open a pipe to the server: %w", err)
 	}
 	defer theirs.Close()
-	cmd := exec.Command(self, ChildCommand, "--dir="+cfg.Dir, fmt.Sprintf("--port=%d", cfg.Port),
+	cmd := exec.Command(self, ChildCommand, "--dir="+cfg.Dir, fmt.Sprintf("--port=%d", cfg.Port), fmt.Sprintf("--native=%d", cfg.Native),
 		"--library="+cfg.Engine.Library, "--binary="+cfg.Engine.Binary)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = cfg.Dir, out, out
 	cmd.ExtraFiles = []*os.File{theirs}

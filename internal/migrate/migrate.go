@@ -65,7 +65,7 @@ func checkCluster(name string) error {
 
 var (
 	clusterName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	create      = regexp.MustCompile(`^((?:\s|--.*\n)*(?:CREATE TABLE IF NOT EXISTS|CREATE VIEW IF NOT EXISTS|CREATE OR REPLACE VIEW|ALTER TABLE) \w+)`)
+	create      = regexp.MustCompile(`^((?:\s|--.*\n)*(?:CREATE TABLE IF NOT EXISTS|CREATE VIEW IF NOT EXISTS|CREATE OR REPLACE VIEW|CREATE OR REPLACE TABLE|ALTER TABLE|CREATE DATABASE IF NOT EXISTS) \x60?\w+\x60?)`)
 	engine      = regexp.MustCompile(`ENGINE = (\w*MergeTree)`)
 )
 

@@ -23,7 +23,7 @@ import (
 
 var (
 	shared    = sync.OnceValues(start)
-	stop      = func() {}
+	stopAll   []func()
 	databases atomic.Int64
 )
 
@@ -31,7 +31,9 @@ var (
 func Main(m *testing.M) {
 	clickhouse.RunIfChild()
 	code := m.Run()
-	stop()
+	for _, stop := range stopAll {
+		stop()
+	}
 	os.Exit(code)
 }
 
@@ -45,12 +47,12 @@ func start() (*clickhouse.Embedded, error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	stop = func() {
+	stopAll = append(stopAll, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		_ = server.Stop(ctx)
 		os.RemoveAll(dir)
-	}
+	})
 	return server, nil
 }
 
