@@ -43,12 +43,10 @@ func NewClient(base string) (*Client, error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("llama.cpp server: %q is no address, give one such as http://127.0.0.1:8080", base)
 	}
-	// A transport of its own: idle connections end with Close.
-	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}, nil
+	// The server closes a connection after 100 requests or 5 s, and a POST that
+	// meets that is lost: each request has a connection of its own.
+	return &Client{base: strings.TrimRight(base, "/"), http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}, nil
 }
-
-// Close drops idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Slot is what GET /slots says of one. CachedTokens are those that its cache
 // holds; the server says so only of a slot that has had a task.

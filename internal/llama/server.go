@@ -158,7 +158,6 @@ func (s *Server) Exited() <-chan struct{} { return s.exited }
 // Close ends the process, by force if it takes too long. It may be called more
 // than once.
 func (s *Server) Close() error {
-	s.Client.Close()
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.exited:

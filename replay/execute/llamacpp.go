@@ -130,13 +130,6 @@ func (e *Llama) openTiers() error {
 	return nil
 }
 
-// Close drops idle connections.
-func (e *Llama) Close() {
-	for _, w := range e.workers {
-		w.client.Close()
-	}
-}
-
 // Capabilities says what can be forced where, in the order of the workers.
 func (e *Llama) Capabilities() []Capability {
 	var out []Capability

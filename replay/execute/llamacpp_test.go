@@ -71,7 +71,6 @@ func newLlama(t *testing.T, url, save string, change func(*execute.LlamaConfig))
 	}
 	s.Llama, err = execute.NewLlama(cfg)
 	require.NoError(t, err)
-	t.Cleanup(s.Close)
 	return s
 }
 
