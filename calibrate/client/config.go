@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/kvwhatif/kvwhatif/internal/secure"
 	"github.com/kvwhatif/kvwhatif/schema/cost"
 )
 
@@ -37,7 +38,13 @@ type Config struct {
 	Salt         uint64        // of the coin of ties and exploration; keep it apart from the sampler's
 	DecodeWeight float64       // weight of a second of TPOT against one of TTFT; 0 leaves decodes out
 
-	HTTPClient *http.Client // nil: one of its own, without a total timeout
+	CAFile    string // PEM file of the server's authorities; "" trusts the system's
+	CertFile  string // PEM file of this client's certificate, for servers that ask for one
+	KeyFile   string // PEM file of its private key
+	Token     string // bearer token, for servers that ask for one
+	TokenFile string // file of the token instead, which may change
+
+	HTTPClient *http.Client // nil: one of its own, without a total timeout; else CAFile, CertFile and KeyFile are its own affair
 	OnError    func(error)  // called from the polling goroutine; nil drops
 }
 
@@ -69,6 +76,32 @@ func (c *Config) complete() error {
 		return fmt.Errorf("coefficient client: Explore %v is not 0 to 1", c.Explore)
 	}
 	c.setDefaults()
+	return c.connect()
+}
+
+// connect makes the client that TLS and the token need.
+func (c *Config) connect() error {
+	token, err := secure.OpenSource(c.Token, c.TokenFile)
+	if err != nil {
+		return fmt.Errorf("coefficient client: Token or TokenFile: %w", err)
+	}
+	if token != nil && c.URL != "" && secure.InTheClear(c.URL) {
+		return fmt.Errorf("coefficient client: the token would be sent to %s for everybody on the way to read: use https", c.URL)
+	}
+	if c.HTTPClient == nil {
+		encrypted, err := secure.ClientFiles{CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile}.Config()
+		if err != nil {
+			return fmt.Errorf("coefficient client: CAFile, CertFile or KeyFile: %w", err)
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = encrypted
+		c.HTTPClient = &http.Client{Transport: transport}
+	}
+	if u, err := url.Parse(c.URL); token != nil && err == nil {
+		shows := *c.HTTPClient
+		shows.Transport = secure.Transport{Base: shows.Transport, Source: token, Scheme: u.Scheme, Host: u.Host}
+		c.HTTPClient = &shows
+	}
 	return nil
 }
 
@@ -81,9 +114,6 @@ func (c *Config) setDefaults() {
 		c.TieFraction = DefaultTieFraction
 	}
 	c.TieFraction = max(0, c.TieFraction)
-	if c.HTTPClient == nil {
-		c.HTTPClient = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
-	}
 	if c.OnError == nil {
 		c.OnError = func(error) {}
 	}

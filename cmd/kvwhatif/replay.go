@@ -23,6 +23,7 @@ run, and cost, with "kvwhatif replay plan".`,
 		app.Replay, "kafka", "dir", "listen")
 	cmd.Flags().String("executor", "", "URL of what runs the legs, such as that of kvwhatif simulate --legs")
 	cmd.Flags().String("otlp", "", "host:port of the collector that results are sent to [127.0.0.1:4317]")
+	senderFlags(cmd)
 	cmd.Flags().Int("parallel", 0, "legs at once [4]")
 	cmd.Flags().String("deadline", "", "of a leg, after its decision; 0s for none [10m]")
 	cmd.Flags().String("kill-file", "", "file whose presence stops all replays [kvwhatif.kill in --dir]")

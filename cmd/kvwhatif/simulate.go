@@ -41,6 +41,7 @@ The same seed gives the same run.`,
 	f.StringVar(&o.PublicKey, "public-key", "", "PEM file of the key that signs the coefficients")
 	f.StringVar(&o.RunID, "run-id", "", "the same again gives the same spans, which merge [a new one]")
 	f.StringVar(&base, "base", "", "instant of simulated second 0, RFC 3339 [so that the run ends now]")
+	senderFlags(cmd)
 	complete(cmd, "scenario", app.Scenarios()...)
 	complete(cmd, "policy", app.Policies()...)
 	return cmd
@@ -55,10 +56,11 @@ func (c *cli) runSimulate(cmd *cobra.Command, o app.SimulateOptions, base string
 	if err := checkSimulate(o); err != nil {
 		return usageError{err}
 	}
-	_, log, err := c.prepare(cmd)
+	s, log, err := c.prepare(cmd)
 	if err != nil {
 		return err
 	}
+	o.Sender = s.Sender
 	line := newProgress(os.Stderr)
 	o.Progress = line.tell
 	result, err := app.Simulate(cmd.Context(), o, log)

@@ -55,6 +55,7 @@ in --dir, unless --kafka or --clickhouse name others. Their ports are chosen at
 the first start and kept in the directory.`,
 		app.Up, "kafka", "clickhouse", "dir", "listen")
 	collectFlags(cmd)
+	doorFlags(cmd)
 	cmd.Flags().String("address", "", "host:port of the coefficient server [127.0.0.1:9470]")
 	return cmd
 }
@@ -65,6 +66,7 @@ func (c *cli) collect() *cobra.Command {
 once all in-sync replicas of Kafka have it.`,
 		app.Collect, "kafka", "listen")
 	collectFlags(cmd)
+	doorFlags(cmd)
 	profileFlag(cmd)
 	return cmd
 }
@@ -124,6 +126,7 @@ func (c *cli) serve() *cobra.Command {
 current, and hears what coordinators made of them. It signs prices with the
 calibrator's key, which it makes if it is missing.`,
 		app.Serve, "clickhouse", "dir", "listen")
+	doorFlags(cmd)
 	f := cmd.Flags()
 	f.String("address", "", "host:port of the coefficient server [127.0.0.1:9470]")
 	f.String("price-every", "", "refresh link prices so often; 0s for never [5s]")

@@ -141,7 +141,7 @@ func TestLegEmitter(t *testing.T) {
 	cfg.GRPC, cfg.HTTP = "127.0.0.1:0", otlp.None
 	receiver := otlp.New(cfg, refusing{}, quiet())
 	require.NoError(t, receiver.Start(t.Context()))
-	e, err := newLegEmitter(t.Context(), receiver.GRPCAddr(), quiet())
+	e, err := newLegEmitter(t.Context(), SenderSettings{}, receiver.GRPCAddr(), quiet())
 	require.NoError(t, err)
 	part := schema.Part{Kind: schema.KindReplay, Trace: schema.TraceID{1}, Span: schema.SpanID{2}, StartNanos: 1e18, EndNanos: 1e18 + 1e9}
 	require.NoError(t, e.Emit(t.Context(), part), "it names no request: refused for good, and not to be sent again")

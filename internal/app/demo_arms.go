@@ -123,7 +123,7 @@ func (d *demo) runArm(ctx context.Context, m *mainRun, a arm, run int) (*traffic
 	if run > 0 && a.decide != PolicyFitted {
 		return t, step.run(ctx)
 	}
-	if step.emitter, err = NewEmitter(ctx, d.at.GRPC, t.service()); err != nil {
+	if step.emitter, err = NewEmitter(ctx, SenderSettings{}, d.at.GRPC, t.service()); err != nil {
 		return nil, err
 	}
 	return t, errors.Join(step.run(ctx), step.emitter.Close(context.WithoutCancel(ctx)))

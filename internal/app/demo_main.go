@@ -36,7 +36,7 @@ func (d *demo) main(ctx context.Context, scenario string) error {
 	if err != nil {
 		return err
 	}
-	emitter, err := NewEmitter(ctx, d.at.GRPC, m.traffic.service())
+	emitter, err := NewEmitter(ctx, SenderSettings{}, d.at.GRPC, m.traffic.service())
 	if err != nil {
 		return err
 	}

@@ -29,15 +29,17 @@ type Emitter struct {
 const retryFor = 15 * time.Minute
 
 // newExporter sends to the OTLP/gRPC address endpoint, and sends again for patience.
-func newExporter(ctx context.Context, endpoint string, patience time.Duration) (*otlptrace.Exporter, error) {
-	exp, err := otlptracegrpc.New(ctx,
-		otlptracegrpc.WithEndpoint(endpoint),
-		otlptracegrpc.WithInsecure(),
+func newExporter(ctx context.Context, sender SenderSettings, endpoint string, patience time.Duration) (*otlptrace.Exporter, error) {
+	how, err := sender.otlp(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	exp, err := otlptracegrpc.New(ctx, append(how,
 		otlptracegrpc.WithCompressor("gzip"),
 		otlptracegrpc.WithTimeout(patience),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
 			Enabled: true, InitialInterval: 100 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: patience,
-		}))
+		}))...)
 	if err != nil {
 		return nil, fmt.Errorf("OTLP exporter to %s: %w", endpoint, err)
 	}
@@ -58,8 +60,8 @@ func newProvider(service string, to sdktrace.TracerProviderOption) *sdktrace.Tra
 }
 
 // NewEmitter sends to the OTLP/gRPC address endpoint as service service.
-func NewEmitter(ctx context.Context, endpoint, service string) (*Emitter, error) {
-	exp, err := newExporter(ctx, endpoint, retryFor)
+func NewEmitter(ctx context.Context, sender SenderSettings, endpoint, service string) (*Emitter, error) {
+	exp, err := newExporter(ctx, sender, endpoint, retryFor)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ type legEmitter struct {
 // by itself.
 const emitPatience = 30 * time.Second
 
-func newLegEmitter(ctx context.Context, endpoint string, log *slog.Logger) (*legEmitter, error) {
-	exp, err := newExporter(ctx, endpoint, emitPatience)
+func newLegEmitter(ctx context.Context, sender SenderSettings, endpoint string, log *slog.Logger) (*legEmitter, error) {
+	exp, err := newExporter(ctx, sender, endpoint, emitPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func Replay(ctx context.Context, s *Settings, log *slog.Logger, announce Announc
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	emitter, err := newLegEmitter(ctx, s.Replay.OTLP, log)
+	emitter, err := newLegEmitter(ctx, s.Sender, s.Replay.OTLP, log)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -79,7 +80,11 @@ func (p *process) listen(addr string, mounts ...mount) (string, error) {
 
 // serve answers on addr until the process ends.
 func (p *process) serve(addr string, h http.Handler) (string, error) {
-	server, err := selfmetrics.Serve(p.ctx, addr, h)
+	return p.serveTLS(addr, h, nil)
+}
+
+func (p *process) serveTLS(addr string, h http.Handler, encrypted *tls.Config) (string, error) {
+	server, err := selfmetrics.ServeTLS(p.ctx, addr, h, encrypted)
 	if err != nil {
 		return "", err
 	}
@@ -121,6 +126,9 @@ func Collect(ctx context.Context, s *Settings, log *slog.Logger, announce Announ
 		return err
 	}
 	p := newProcess(ctx, "collect", log)
+	if err := s.openDoor(log); err != nil {
+		return err
+	}
 	c, err := startCollect(p.ctx, s.Collect, b.Cluster, p.registry, log)
 	if err != nil {
 		return err

@@ -46,15 +46,16 @@ func newServer(conn *clickhouse.Conn, s *Settings, filter read.Filter, log *slog
 	return server, nil
 }
 
-// startServe gives out coefficients at addr until the process ends.
-func (p *process) startServe(server *serve.Server, addr string) (string, error) {
+// startServe gives out coefficients until the process ends, behind the door of s.
+func (p *process) startServe(server *serve.Server, s *Settings) (string, error) {
 	if err := p.registry.Register(server); err != nil {
 		return "", fmt.Errorf("metrics of serve: %w", err)
 	}
-	bound, err := p.serve(addr, server.Handler())
+	bound, err := p.serveTLS(s.Serve.Address, guard(server.Handler(), s.Collect.Tokens), s.Collect.TLS)
 	if err != nil {
 		return "", fmt.Errorf("serve: %w: choose another with --address", err)
 	}
+	warnOpen(p.log, "coefficients", bound, s.Collect.TLS, s.Collect.Tokens)
 	p.group.Go(func() error { return server.Run(p.ctx) })
 	return bound, nil
 }
@@ -73,7 +74,10 @@ func Serve(ctx context.Context, s *Settings, log *slog.Logger, announce Announce
 	p := newProcess(ctx, "serve", log)
 	p.health.Add("coefficients", server.Ready)
 	at := Endpoints{}
-	if at.Coefficients, err = p.startServe(server, s.Serve.Address); err == nil {
+	if err = s.openDoor(log); err != nil {
+		return p.fail(err)
+	}
+	if at.Coefficients, err = p.startServe(server, s); err == nil {
 		at.Metrics, err = p.listen(s.Listen)
 	}
 	if err != nil {

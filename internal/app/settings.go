@@ -10,24 +10,28 @@ import (
 	"github.com/kvwhatif/kvwhatif/internal/config/units"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/internal/migrate"
+	"github.com/kvwhatif/kvwhatif/internal/secure"
 )
 
 // Settings is everything that an operator may set, for every stage. `config show`
 // lists it with the origin of each value.
 type Settings struct {
-	Dir        string            `koanf:"dir"`    // of embedded engines, keys and state
-	Log        LogSettings       `koanf:"log"`    // of this process
-	Listen     string            `koanf:"listen"` // /metrics, /healthz, /readyz; empty: not at all
-	Pprof      string            `koanf:"pprof"`  // Go's profiles of this process; empty: not at all
-	Kafka      kafka.Cluster     `koanf:"kafka"`  // no brokers: the embedded one, where the command has one
-	Topics     TopicSettings     `koanf:"topics"` // created where they are missing
-	ClickHouse ClickHouse        `koanf:"clickhouse"`
-	Retention  migrate.Retention `koanf:"retention"` // days; 0 leaves a table as it is
-	Collect    otlp.Config       `koanf:"collect"`
-	Load       load.Config       `koanf:"load"`
-	Replay     ReplaySettings    `koanf:"replay"`
-	Calibrate  CalibrateSettings `koanf:"calibrate"`
-	Serve      ServeSettings     `koanf:"serve"`
+	Dir        string             `koanf:"dir"`    // of embedded engines, keys and state
+	Log        LogSettings        `koanf:"log"`    // of this process
+	Listen     string             `koanf:"listen"` // /metrics, /healthz, /readyz; empty: not at all
+	Pprof      string             `koanf:"pprof"`  // Go's profiles of this process; empty: not at all
+	Kafka      kafka.Cluster      `koanf:"kafka"`  // no brokers: the embedded one, where the command has one
+	TLS        secure.ServerFiles `koanf:"tls"`    // of OTLP and of the coefficient server; no cert: none
+	Tokens     string             `koanf:"tokens"` // file of bearer tokens that both take, one a line; empty: everybody may come
+	Sender     SenderSettings     `koanf:"sender"` // towards a collector or a coefficient server elsewhere
+	Topics     TopicSettings      `koanf:"topics"` // created where they are missing
+	ClickHouse ClickHouse         `koanf:"clickhouse"`
+	Retention  migrate.Retention  `koanf:"retention"` // days; 0 leaves a table as it is
+	Collect    otlp.Config        `koanf:"collect"`
+	Load       load.Config        `koanf:"load"`
+	Replay     ReplaySettings     `koanf:"replay"`
+	Calibrate  CalibrateSettings  `koanf:"calibrate"`
+	Serve      ServeSettings      `koanf:"serve"`
 }
 
 // LogSettings is how a process logs, to standard error.
@@ -108,7 +112,7 @@ func (s *Settings) Validate() error {
 		return nil
 	}
 	errs := []error{
-		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(),
+		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(), s.Sender.Validate(),
 		share("replay.share", s.Replay.Share), share("replay.rate", s.Replay.Rate), share("replay.control", s.Replay.Control),
 		share("calibrate.hold_out", s.Calibrate.Holdout),
 	}

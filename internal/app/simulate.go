@@ -28,6 +28,7 @@ type SimulateOptions struct {
 	PublicKey    string    // PEM file of the key that signs the documents
 	RunID        string    // the same again gives the same spans; empty: a new one
 	Base         time.Time // of simulated second 0; zero: so that the run ends now
+	Sender       SenderSettings
 	Progress     Progress
 }
 
@@ -114,6 +115,8 @@ func startClient(ctx context.Context, o SimulateOptions, log *slog.Logger) (*cli
 			return nil, err
 		}
 		cfg.URL, cfg.PublicKeys = o.Coefficients, keys
+		cfg.CAFile, cfg.CertFile, cfg.KeyFile = o.Sender.CA, o.Sender.Cert, o.Sender.Key
+		cfg.Token, cfg.TokenFile = o.Sender.Token, o.Sender.TokenFile
 	}
 	c, err := client.New(cfg)
 	if err != nil {
@@ -127,7 +130,7 @@ func startClient(ctx context.Context, o SimulateOptions, log *slog.Logger) (*cli
 func (t *traffic) play(ctx context.Context, o SimulateOptions, log *slog.Logger) (err error) {
 	run := &playing{traffic: t, pace: o.Pace, progress: o.Progress, began: time.Now()}
 	if o.OTLP != "" {
-		if run.emitter, err = NewEmitter(ctx, o.OTLP, t.service()); err != nil {
+		if run.emitter, err = NewEmitter(ctx, o.Sender, o.OTLP, t.service()); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.emitter.Close(context.WithoutCancel(ctx))) }()

@@ -34,6 +34,8 @@ func startCollect(ctx context.Context, cfg otlp.Config, cluster kafka.Cluster, r
 		writer.Close()
 		return nil, fmt.Errorf("collect: %w", err)
 	}
+	warnOpen(log, "OTLP/gRPC", r.GRPCAddr(), cfg.TLS, cfg.Tokens)
+	warnOpen(log, "OTLP/HTTP", r.HTTPAddr(), cfg.TLS, cfg.Tokens)
 	return &collectStage{Receiver: r, writer: writer}, nil
 }
 

@@ -48,6 +48,9 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	load := st.load // st is nil after a failure below
 	p.group.Go(func() error { return load.run(p.ctx) })
 	p.health.Add("clickhouse", b.Conn.Ping)
+	if err = s.openDoor(p.log); err != nil {
+		return nil, at, err
+	}
 	if st.collect, err = startCollect(p.ctx, s.Collect, b.Cluster, p.registry, p.log); err != nil {
 		return nil, at, err
 	}
@@ -56,7 +59,7 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	if st.server, err = newServer(b.Conn, s, read.Filter{Policies: s.Serve.Policies}, p.log); err != nil {
 		return nil, at, err
 	}
-	if at.Coefficients, err = p.startServe(st.server, s.Serve.Address); err != nil {
+	if at.Coefficients, err = p.startServe(st.server, s); err != nil {
 		return nil, at, err
 	}
 	at.Metrics, err = p.listen(s.Listen)

@@ -2,6 +2,7 @@ package selfmetrics
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -176,11 +177,20 @@ type Server struct {
 
 // Serve listens on addr (port 0: a free one) and answers until ctx ends.
 func Serve(ctx context.Context, addr string, handler http.Handler) (*Server, error) {
+	return ServeTLS(ctx, addr, handler, nil)
+}
+
+// ServeTLS is Serve over TLS; without where encrypted is nil.
+func ServeTLS(ctx context.Context, addr string, handler http.Handler, encrypted *tls.Config) (*Server, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics on %s: %w", addr, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerWait}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerWait, TLSConfig: encrypted}
+	serve := server.Serve
+	if encrypted != nil {
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	s := &Server{addr: listener.Addr().String(), done: make(chan error, 1)}
 	stop := context.AfterFunc(ctx, func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -190,7 +200,7 @@ func Serve(ctx context.Context, addr string, handler http.Handler) (*Server, err
 		}
 	})
 	go func() {
-		err := server.Serve(listener)
+		err := serve(listener)
 		stop()
 		if errors.Is(err, http.ErrServerClosed) {
 			err = nil
