@@ -31,19 +31,25 @@ type batch struct {
 	anchors  *anchors
 	metrics  *metrics
 
-	blocks  *blocks
-	view    wire.View // scratch, as the two below
-	part    schema.Part
-	row     row
-	joining []joining
-	dead    []wire.DeadLetter
-	offsets map[int]kafka.Message
-	minutes map[int64]struct{}
-	minute  int64                      // the last of them
-	kinds   [schema.KindReplay + 1]int // parts of each, not yet in the metrics
-	parts   int
-	bytes   int
+	blocks     *blocks
+	view       wire.View // scratch, as the two below
+	part       schema.Part
+	row        row
+	joining    []joining
+	dead       []wire.DeadLetter
+	offsets    map[int]kafka.Message
+	minutes    map[int64]struct{}
+	minute     int64                      // the last of them
+	kinds      [schema.KindReplay + 1]int // parts of each, not yet in the metrics
+	parts      int
+	bytes      int
+	candidates int             // of the message under way
+	taken      []kafka.Message // of this round, should it have to be taken in halves
 }
+
+// candidateBytes is what a candidate takes in the columns, though it may be a few
+// bytes on the wire.
+const candidateBytes = 100
 
 // joining is a part that looks for its row.
 type joining struct {
@@ -65,10 +71,12 @@ func (b *batch) reset() {
 	b.joining, b.dead = b.joining[:0], nil
 	b.offsets, b.minutes = map[int]kafka.Message{}, map[int64]struct{}{}
 	b.parts, b.bytes = 0, 0
+	clear(b.taken)
+	b.taken = b.taken[:0]
 }
 
 // full says whether the round is to be inserted before more is read.
-func (b *batch) full() bool { return b.parts >= b.cfg.MaxRows || b.bytes >= b.cfg.MaxBytes }
+func (b *batch) full(rows int) bool { return b.parts >= rows || b.bytes >= b.cfg.MaxBytes }
 
 // message takes in the parts of m. What can not be read becomes a dead letter,
 // and the rest goes on.
@@ -90,7 +98,9 @@ func (b *batch) message(m kafka.Message) {
 		b.metrics.parts[kind].Add(float64(n))
 	}
 	b.kinds = [schema.KindReplay + 1]int{}
-	b.bytes += len(m.Value)
+	b.bytes += max(len(m.Value), candidateBytes*b.candidates)
+	b.candidates = 0
+	b.taken = append(b.taken, m)
 	m.Value = nil
 	b.offsets[m.Partition] = m
 }
@@ -161,6 +171,7 @@ func (b *batch) contract(content uint32) {
 		d := schema.Decision{Chosen: c, Candidates: v.Candidates}
 		r.alt, r.chosen = d.Alternative(), int(c.V)
 	}
+	b.candidates += len(v.Candidates)
 	b.anchor(shapeContract, r, rowContract, v.StartNanos, schema.NewRowID(v.Trace, v.Span), v.Text(wire.TextRequestID))
 	if moved(v) {
 		b.transfer(r, movementIn(v))

@@ -55,6 +55,7 @@ func (c *column) unset() bool { return c.fit != nil && c.data.Rows() == 0 }
 type block struct {
 	table   string
 	shape   shape
+	shard   int // that its rows belong on
 	days    map[int64]struct{} // that its rows are of
 	day     int64              // of the last row
 	columns []column

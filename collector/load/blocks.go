@@ -41,19 +41,32 @@ const daysABlock = 90
 
 // blocks collects rows into blocks that can be inserted.
 type blocks struct {
-	filled []*block         // in the order in which they were begun
-	open   [shapes]*block   // the last of each shape
-	free   [shapes][]*block // empty, to be used again
+	filled []*block   // in the order in which they were begun
+	shards int        // that rows are spread over
+	open   []*block   // the last of each shape and shard
+	free   [][]*block // empty, to be used again, likewise
 }
 
-func newBlocks() *blocks { return &blocks{} }
+func newBlocks() *blocks { return (&blocks{}).over(1) }
+
+// over makes blocks for so many shards of those that hold nothing yet.
+func (b *blocks) over(shards int) *blocks {
+	n := shards * int(shapes)
+	b.shards, b.open, b.free = shards, make([]*block, n), make([][]*block, n)
+	return b
+}
 
 // add puts a row whose partition is that of the instant into a block.
 func (b *blocks) add(s shape, nanos int64, r *row) {
-	day, to := dayNumber(nanos), b.open[s]
+	shard := 0
+	if b.shards > 1 {
+		shard = shardOf(r.home(s), b.shards)
+	}
+	at := shard*int(shapes) + int(s)
+	day, to := dayNumber(nanos), b.open[at]
 	if to == nil || !to.holds(day) {
-		to = b.take(s)
-		b.open[s] = to
+		to = b.take(s, shard)
+		b.open[at] = to
 		b.filled = append(b.filled, to)
 		to.holds(day)
 	}
@@ -72,26 +85,29 @@ func (b *block) holds(day int64) bool {
 	return true
 }
 
-func (b *blocks) take(s shape) *block {
-	if n := len(b.free[s]); n > 0 {
-		to := b.free[s][n-1]
-		b.free[s] = b.free[s][:n-1]
+func (b *blocks) take(s shape, shard int) *block {
+	at := shard*int(shapes) + int(s)
+	if n := len(b.free[at]); n > 0 {
+		to := b.free[at][n-1]
+		b.free[at] = b.free[at][:n-1]
 		return to
 	}
 	to := newShape(s)
-	to.shape = s
+	to.shape, to.shard = s, shard
 	return to
 }
 
 // reset empties all blocks and keeps one of each shape for the next round.
 func (b *blocks) reset() {
 	for _, used := range b.filled {
-		if len(b.free[used.shape]) == 0 {
+		at := used.shard*int(shapes) + int(used.shape)
+		if len(b.free[at]) == 0 {
 			used.reset()
-			b.free[used.shape] = append(b.free[used.shape], used)
+			b.free[at] = append(b.free[at], used)
 		}
 	}
-	b.filled, b.open = b.filled[:0], [shapes]*block{}
+	b.filled = b.filled[:0]
+	clear(b.open)
 }
 
 const nanosADay = int64(24 * time.Hour)

@@ -5,22 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
-	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
 const (
-	queued       = 16                     // messages fetched ahead
+	queued       = 64                     // messages fetched ahead at most
+	queuedBytes  = 16 << 20               // of those messages; a larger one is fetched alone
 	remakeTick   = 200 * time.Millisecond // between two looks at what is due
 	remakeChunk  = 16                     // minutes made again by one query
 	positionsGap = 5 * time.Second        // between two writes of positions
@@ -53,6 +52,8 @@ type Loader struct {
 	minutes   *minutes
 	positions *positions
 	sweeper   *sweeper
+	pace      *pace
+	ahead     *semaphore.Weighted // bytes of messages fetched ahead
 
 	remaking chan struct{} // full while minutes are made again; guards the rest
 	commits  map[int]kafka.Message
@@ -83,7 +84,7 @@ func New(cfg Config, opts Options) (*Loader, error) {
 	}
 	l := &Loader{cfg: cfg, opts: opts, log: opts.Logger, now: opts.Now, metrics: m,
 		store: &store{conn: opts.Conn, metrics: m}, batch: newBatch(cfg, opts.Now, m), minutes: newMinutes(),
-		positions: newPositions(), remaking: make(chan struct{}, 1), commits: map[int]kafka.Message{}, covered: map[int]int64{}}
+		positions: newPositions(), pace: newPace(cfg), ahead: semaphore.NewWeighted(queuedBytes), remaking: make(chan struct{}, 1), commits: map[int]kafka.Message{}, covered: map[int]int64{}}
 	l.sweeper = newSweeper(l)
 	return l, nil
 }
@@ -145,6 +146,9 @@ func (l *Loader) fetch(ctx context.Context, to chan<- kafka.Message) error {
 		if err != nil {
 			return fmt.Errorf("fetch parts: %w", err)
 		}
+		if l.ahead.Acquire(ctx, held(m)) != nil {
+			return nil
+		}
 		select {
 		case to <- m:
 		case <-ctx.Done():
@@ -153,102 +157,8 @@ func (l *Loader) fetch(ctx context.Context, to chan<- kafka.Message) error {
 	}
 }
 
-// rounds takes in what there is, inserts it, and begins again: small rounds
-// when the topic is drained, large ones when load is behind.
-func (l *Loader) rounds(ctx context.Context, from <-chan kafka.Message) error {
-	var last time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case m := <-from:
-			l.batch.message(m)
-		}
-		l.linger(ctx, last)
-		l.drain(from)
-		if err := l.round(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		last = time.Now()
-	}
-}
-
-// linger keeps rounds apart, unless somebody waits for one.
-func (l *Loader) linger(ctx context.Context, last time.Time) {
-	left := l.cfg.Linger - time.Since(last)
-	if left <= 0 || l.positions.waiters.Load() > 0 {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(left):
-	}
-}
-
-func (l *Loader) drain(from <-chan kafka.Message) {
-	for !l.batch.full() {
-		select {
-		case m := <-from:
-			l.batch.message(m)
-		default:
-			return
-		}
-	}
-}
-
-// round inserts the batch and notes what is then to be covered. Its order is
-// the promise: rows and dead letters are safe before anything says so.
-func (l *Loader) round(ctx context.Context) error {
-	b := l.batch
-	b.settle()
-	if err := l.insert(ctx, b.blocks); err != nil {
-		return err
-	}
-	if err := l.bury(ctx, b.dead); err != nil {
-		return err
-	}
-	l.minutes.touch(cover{minutes: slices.Collect(maps.Keys(b.minutes)), offsets: b.offsets})
-	next := make(map[int]int64, len(b.offsets))
-	for partition, m := range b.offsets {
-		next[partition] = m.Offset + 1
-		l.metrics.next.WithLabelValues(partitionLabel(partition)).Set(float64(m.Offset + 1))
-		l.metrics.lag.WithLabelValues(partitionLabel(partition)).Set(float64(max(0, m.HighWaterMark-m.Offset-1)))
-	}
-	l.positions.advance(next)
-	b.reset()
-	return nil
-}
-
-// insert sends all blocks, each until it is in.
-func (l *Loader) insert(ctx context.Context, b *blocks) error {
-	for _, full := range b.filled {
-		err := l.again(ctx, "insert", clickhouse.IsRetryable, func(ctx context.Context) error { return l.store.insert(ctx, full) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bury makes dead letters safe.
-func (l *Loader) bury(ctx context.Context, letters []wire.DeadLetter) error {
-	if len(letters) == 0 {
-		return nil
-	}
-	messages := make([]kafka.Message, len(letters))
-	for i := range letters {
-		messages[i].Value = wire.AppendDeadLetter(nil, &letters[i])
-	}
-	first := &letters[0]
-	l.log.Warn("load: parts that can not be read go to the dead letters", "parts", len(letters), "topic", schema.TopicDead,
-		"partition", first.Partition, "offset", first.Offset, "index", first.Index, "reason", first.Reason)
-	return l.again(ctx, "dead letters", kafka.IsRetryable, func(ctx context.Context) error {
-		return l.opts.Dead.Produce(ctx, schema.TopicDead, messages...)
-	})
-}
+// held is what a message counts for while it waits for its round.
+func held(m kafka.Message) int64 { return min(queuedBytes, int64(len(m.Value))) }
 
 // again is the retrying of every step, with a word about it.
 func (l *Loader) again(ctx context.Context, name string, retryable func(error) bool, step func(context.Context) error) error {

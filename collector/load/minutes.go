@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,7 +49,36 @@ func (m *minutes) touch(c cover) {
 		}
 		m.known[at].touched = c.seq
 	}
+	if n := len(m.covers); n >= mostCovers {
+		c.join(&m.covers[n-1])
+		m.covers = m.covers[:n-1]
+	}
 	m.covers = append(m.covers, c)
+}
+
+// mostCovers is how many covers wait at most: beyond it the last ones become one,
+// which waits for the minutes of both.
+const mostCovers = 1000
+
+// join makes c the cover of what came before it too.
+func (c *cover) join(before *cover) {
+	all := append(before.minutes, c.minutes...)
+	slices.Sort(all)
+	c.minutes = slices.Compact(all)
+	offsets := maps.Clone(before.offsets)
+	if offsets == nil {
+		offsets = c.offsets
+	}
+	maps.Copy(offsets, c.offsets)
+	c.offsets = offsets
+	if first, second := before.after, c.after; first != nil {
+		c.after = func(ctx context.Context) error {
+			if err := first(ctx); err != nil || second == nil {
+				return err
+			}
+			return second(ctx)
+		}
+	}
 }
 
 // due gives up to limit minutes to make again, oldest first, and the seq up to

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -78,4 +79,37 @@ func TestAMinuteIsMadeAgainTenTimesItsCostLater(t *testing.T) {
 	require.False(t, is(19*time.Second, 0))
 	require.True(t, is(20*time.Second, 0))
 	require.True(t, is(time.Second, m.last()), "flushed before that")
+}
+
+// TestCoversAreBounded: many rounds while nothing can be made again are few
+// covers, and all that they cover comes out.
+func TestCoversAreBounded(t *testing.T) {
+	m := newMinutes()
+	steps := 0
+	for i := range 3 * mostCovers {
+		c := cover{minutes: []int64{int64(i%70) * 60}}
+		if i%2 == 0 {
+			c.offsets = map[int]kafka.Message{i % 3: {Offset: int64(i)}}
+		} else {
+			c.after = func(context.Context) error { steps++; return nil }
+		}
+		m.touch(c)
+	}
+	require.LessOrEqual(t, len(m.covers), mostCovers)
+	due, through := m.due(time.Now(), m.last(), 69)
+	m.made(due, through, time.Now(), 0, 0)
+	require.Less(t, len(m.ready()), 70, "one minute is missing")
+	due, through = m.due(time.Now(), m.last(), 100)
+	m.made(due, through, time.Now(), 0, 0)
+	offsets := map[int]int64{}
+	for _, c := range m.ready() {
+		for p, o := range c.offsets {
+			offsets[p] = o.Offset
+		}
+		if c.after != nil {
+			require.NoError(t, c.after(t.Context()))
+		}
+	}
+	require.Equal(t, map[int]int64{0: 3*mostCovers - 6, 1: 3*mostCovers - 2, 2: 3*mostCovers - 4}, offsets)
+	require.InDelta(t, 3*mostCovers/2, steps, 40, "but for those of covers that were ready before")
 }

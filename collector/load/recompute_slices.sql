@@ -1,8 +1,9 @@
 -- One read of requests gives both the sums and gen, so that they are of the same
--- state of the table. %s is the list of minutes.
+-- state of the table. %d is the shard, %s the list of
+-- minutes.
 INSERT INTO slices
 (
-    minute, policy, model, path, tier, link, size_bucket, gen,
+    minute, policy, model, path, tier, link, size_bucket, gen, shard,
     n, hurt, unknown, orphans, conflicts, sum_benefit, sum_benefit2,
     n_ttft, sum_ttft, sum_ttft2, n_stages, sum_ttft_stages,
     sum_gpu_queue, sum_exposed_stall, sum_restore, sum_prefill, sum_remainder,
@@ -11,7 +12,7 @@ INSERT INTO slices
     n_engine, sum_engine_ttft, ttft_hist
 )
 SELECT
-    minute, policy, slice_model, path, tier, link, bucket, sum(slice_spans) OVER (PARTITION BY minute),
+    minute, policy, slice_model, path, tier, link, bucket, sum(slice_spans) OVER (PARTITION BY minute), %d,
     n, hurt, unknown, orphans, conflicts, sum_benefit, sum_benefit2,
     n_ttft, sum_ttft, sum_ttft2, n_stages, sum_ttft_stages,
     sum_gpu_queue, sum_exposed_stall, sum_restore, sum_prefill, sum_remainder,

@@ -26,7 +26,8 @@ var worstSQL string
 
 // store is the database as load uses it. Every method can be repeated.
 type store struct {
-	conn    driver.Conn
+	conn    driver.Conn   // reads: of several shards, to the tables over all
+	shards  []driver.Conn // to each shard's own tables; none: conn is to the only ones
 	metrics *metrics
 }
 
@@ -42,10 +43,7 @@ func (s *store) insert(ctx context.Context, b *block) error {
 	}
 	began := time.Now()
 	ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"async_insert": 0}))
-	if err := s.conn.InsertFormat(ctx, "Native", b.insert(), bytes.NewReader(body)); err != nil {
-		if errors.Is(err, ch.ErrFormatNativeUnsupported) {
-			return permanent{errors.New("load writes over HTTP: give the ClickHouse address as http://HOST:8123 or https://HOST:8443")}
-		}
+	if err := s.send(ctx, b, body); err != nil {
 		return fmt.Errorf("insert %d rows into %s: %w", b.rows, b.table, clickhouse.Classify(err))
 	}
 	s.metrics.insert.Observe(time.Since(began).Seconds())
@@ -54,6 +52,22 @@ func (s *store) insert(ctx context.Context, b *block) error {
 		return s.arrived(ctx, b)
 	}
 	return nil
+}
+
+// native is a connection that takes typed columns; *clickhouse.Conn is one where
+// Native says so.
+type native interface {
+	Native() bool
+	InsertColumns(ctx context.Context, insert string, columns []proto.InputColumn) error
+}
+
+// send gives the block to its shard, in the protocol that the connection speaks.
+func (s *store) send(ctx context.Context, b *block, body []byte) error {
+	conn := s.shard(b.shard)
+	if n, ok := conn.(native); ok && n.Native() {
+		return n.InsertColumns(ctx, b.insert(), b.input())
+	}
+	return conn.InsertFormat(ctx, "Native", b.insert(), bytes.NewReader(body))
 }
 
 // arrived looks for the first and the last row of a block of requests: the
@@ -72,7 +86,7 @@ func (s *store) arrived(ctx context.Context, b *block) error {
 		want = 1
 	}
 	var got uint64
-	if err := s.conn.QueryRow(ctx, query).Scan(&got); err != nil {
+	if err := s.shard(b.shard).QueryRow(ctx, query).Scan(&got); err != nil {
 		return fmt.Errorf("look for inserted rows: %w", clickhouse.Classify(err))
 	}
 	if got < want {
@@ -81,18 +95,24 @@ func (s *store) arrived(ctx context.Context, b *block) error {
 	return nil
 }
 
-// recompute makes the rollups of the minutes again.
+// recompute makes the rollups of the minutes again, each shard its own.
 func (s *store) recompute(ctx context.Context, list []int64, worst int) error {
 	began := time.Now()
 	in := strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
 	ctx = ch.Context(ctx, ch.WithSettings(ch.Settings{"async_insert": 0, "do_not_merge_across_partitions_select_final": 1}))
-	for _, step := range []struct{ table, query string }{
-		{"slices", fmt.Sprintf(statement(slicesSQL), in)},
-		{"worst", fmt.Sprintf(statement(worstSQL), in, worst)},
-	} {
-		if err := s.conn.Exec(ctx, step.query); err != nil {
-			return fmt.Errorf("make %d minutes of %s again: %w", len(list), step.table, clickhouse.Classify(err))
+	err := s.each(ctx, func(ctx context.Context, conn driver.Conn, shard int) error {
+		for _, step := range []struct{ table, query string }{
+			{"slices", fmt.Sprintf(statement(slicesSQL), shard, in)},
+			{"worst", fmt.Sprintf(statement(worstSQL), shard, in, worst)},
+		} {
+			if err := conn.Exec(ctx, step.query); err != nil {
+				return fmt.Errorf("make %d minutes of %s again: %w", len(list), step.table, clickhouse.Classify(err))
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	s.metrics.recompute.Observe(time.Since(began).Seconds())
 	s.metrics.remade.Add(float64(len(list)))

@@ -119,7 +119,7 @@ func (s *sweeper) page(ctx context.Context, parts []*waitingPart, within time.Du
 	if len(closed) == 0 {
 		return 0, nil
 	}
-	if err := s.l.insert(ctx, b.blocks); err != nil {
+	if err := s.l.insert(ctx, b.blocks, false); err != nil {
 		return 0, err
 	}
 	s.take(closed)
@@ -167,7 +167,7 @@ func (s *sweeper) close(ctx context.Context, parts []*waitingPart) error {
 		version := max(uint64(s.l.now().UnixNano()), w.version+1)
 		b.add(shapeWaiting, w.part.StartNanos, &row{part: &w.part, arrived: w.arrived.UnixNano(), version: version, done: 1})
 	}
-	if err := s.l.insert(ctx, b); err != nil {
+	if err := s.l.insert(ctx, b, false); err != nil {
 		return fmt.Errorf("close %d waiting parts: %w", len(parts), err)
 	}
 	s.taken.Lock()
