@@ -7,6 +7,18 @@ import "github.com/kvwhatif/kvwhatif/schema"
 // is read again, in any form, and careful says what is wrong.
 func (r *reading) attributes(b []byte, a *adapter) *fault {
 	for len(b) > 0 {
+		at, ok := usualAttribute(b)
+		if ok && at.end-at.key <= r.limits.AttributeBytes-2 {
+			key := b[at.key:at.keyEnd]
+			done, f := r.usual(a.rules.find(key), b[at.value:at.end])
+			if f != nil {
+				return f.of(key)
+			}
+			if done {
+				b = b[at.end:]
+				continue
+			}
+		}
 		body, rest, err := nextField(b, tagAttribute)
 		if err != nil {
 			return unreadable(err)
@@ -14,20 +26,10 @@ func (r *reading) attributes(b []byte, a *adapter) *fault {
 		if body == nil {
 			return nil
 		}
-		b = rest
-		if key, value, ok := usualKeyValue(body); ok && len(body) <= r.limits.AttributeBytes {
-			u := a.rules.find(key)
-			done, f := r.usual(u, value)
-			if f != nil {
-				return f.of(key)
-			}
-			if done {
-				continue
-			}
-		}
 		if f := r.careful(body, a); f != nil {
 			return f
 		}
+		b = rest
 	}
 	return nil
 }
@@ -61,10 +63,15 @@ func (r *reading) usual(u *rule, value []byte) (done bool, f *fault) {
 		done = r.usualInt(u, value)
 	case opName:
 		done = r.usualName(u, value)
-	default:
+	case opCall:
 		var v Value
 		if v, done = usualValue(value); done {
-			f = r.apply(u, v)
+			f = u.set(r, v)
+		}
+	default:
+		start, end, ok := length(value)
+		if done = ok && value[0] == tagArray && end == len(value); done {
+			f = r.column(u, value[start:])
 		}
 	}
 	if done {
@@ -167,5 +174,8 @@ func (r *reading) apply(u *rule, v Value) *fault {
 	case opCall:
 		return u.set(r, v)
 	}
-	return r.column(u, v)
+	if v.Type != TypeArray {
+		return wrongType(v, TypeArray)
+	}
+	return r.column(u, v.b)
 }

@@ -10,32 +10,40 @@ import (
 )
 
 // column reads one of the candidates' arrays. What its elements are like in
-// most spans is read by array, the rest, and what is wrong with it, below.
-func (r *reading) column(u *rule, v Value) *fault {
-	if v.Type != TypeArray {
-		return wrongType(v, TypeArray)
-	}
-	n, rest := r.array(u, v.b)
-	es := Elements(rest)
-	var e Value
-	for more, err := es.Next(&e); more || err != nil; more, err = es.Next(&e) {
-		if err != nil {
-			return faultf(CodeUndecodable, "element %d can not be read: %v", n, err)
+// most spans is read by array; the rest, and what is wrong with it, by elements.
+func (r *reading) column(u *rule, b []byte) *fault {
+	n, rest := r.array(u, b)
+	if len(rest) > 0 {
+		var f *fault
+		if n, f = r.elements(u, n, rest); f != nil {
+			return f
 		}
-		c, f := r.candidate(n)
-		if f == nil {
-			f = u.cell(r, c, e)
-		}
-		if f != nil {
-			return faultf(f.code, "element %d: %s", n, f.reason)
-		}
-		n++
 	}
 	r.candidates = true
 	if n != len(r.p.Decision.Candidates) {
 		return faultf(CodeCandidates, "%d elements, other candidate arrays have %d", n, len(r.p.Decision.Candidates))
 	}
 	return nil
+}
+
+// elements reads those from number n, in any form, and gives how many there are.
+func (r *reading) elements(u *rule, n int, rest []byte) (int, *fault) {
+	es := Elements(rest)
+	var e Value
+	for more, err := es.Next(&e); more || err != nil; more, err = es.Next(&e) {
+		if err != nil {
+			return n, faultf(CodeUndecodable, "element %d can not be read: %v", n, err)
+		}
+		c, f := r.candidate(n)
+		if f == nil {
+			f = u.cell(r, c, e)
+		}
+		if f != nil {
+			return n, faultf(f.code, "element %d: %s", n, f.reason)
+		}
+		n++
+	}
+	return n, nil
 }
 
 // array reads elements as far as they are in the usual form and within bounds,

@@ -2,7 +2,6 @@ package extract
 
 import (
 	"encoding/hex"
-	"math"
 
 	"github.com/kvwhatif/kvwhatif/schema"
 )
@@ -83,12 +82,8 @@ var candidateRules = sets{
 	schema.AttrCandidateTTFT:           durations(func(c *schema.Candidate) *float64 { return &c.TTFT }),
 	// A flow that makes others wait elsewhere can take more off than it puts on.
 	schema.AttrCandidateExternality: floats(delay, func(c *schema.Candidate) *float64 { return &c.Externality }),
-	schema.AttrCandidatePropensity: column(func(_ *reading, c *schema.Candidate, v Value) *fault {
-		if v.Type == TypeDouble && math.IsNaN(v.Double()) {
-			return nil // not applicable, as the candidate began
-		}
-		return finite(v, &c.Propensity, 0, 1) // 0: the policy never takes it
-	}),
+	// 0: the policy never takes it.
+	schema.AttrCandidatePropensity: floats(share, func(c *schema.Candidate) *float64 { return &c.Propensity }),
 }
 
 var replayRules = sets{

@@ -38,11 +38,10 @@ const (
 	opInteger            // an int64
 	opSeconds            // a schema.Seconds
 	opName               // one of the numbers that parse gives names
-	opColumn             // one of the candidates' arrays: cell
-	opTexts              // the same, of strings
-	opNames              // the same, of names
-	opIntegers           // the same, of int64
-	opFloats             // the same, of float64
+	opTexts              // one of the candidates' arrays, of strings
+	opNames              // one of names
+	opIntegers           // one of int64
+	opFloats             // one of float64
 )
 
 // bound is the least and the most of a number; ranges says what they are.
@@ -55,6 +54,7 @@ const (
 	duration // seconds, from 0
 	delay    // seconds, of either sign
 	rate     // bytes/s
+	share    // 0 to 1
 	bounds
 )
 
@@ -69,6 +69,7 @@ func (rs *ranges) set(l *Limits) {
 	rs.ints[anyCount], rs.ints[tokens], rs.ints[bytesOf] = math.MaxInt64, l.Count, l.Bytes
 	rs.floats[duration].most = l.Seconds
 	rs.floats[delay].least, rs.floats[delay].most = -l.Seconds, l.Seconds
+	rs.floats[share].most = 1
 	rs.floats[rate].most = float64(l.Bytes) // all of the bytes in a second
 }
 
@@ -115,10 +116,6 @@ func leg(r rule) rule {
 }
 
 // The functions below make the rule of one of the candidates' parallel arrays.
-
-func column(cell func(*reading, *schema.Candidate, Value) *fault) rule {
-	return rule{op: opColumn, cell: cell}
-}
 
 func texts(get func(*schema.Candidate) *string) rule {
 	return rule{op: opTexts, at: offset(get), cell: func(r *reading, c *schema.Candidate, v Value) *fault { return r.text(v, get(c)) }}

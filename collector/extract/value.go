@@ -142,17 +142,25 @@ func length(b []byte) (start, end int, ok bool) {
 	return 3, 3 + n, 3+n <= len(b)
 }
 
-// usualKeyValue gives the key of a KeyValue, and its AnyValue, encoded.
-func usualKeyValue(b []byte) (key, value []byte, ok bool) {
-	if len(b) < 4 || b[0] != tagKey || b[1] >= 0x80 || len(b) < int(b[1])+4 {
-		return nil, nil, false
-	}
-	key, b = b[2:2+b[1]], b[2+b[1]:]
+// places are indexes of what an attribute is made of, in the message that holds
+// it: of its key, of its encoded AnyValue, and the end of both.
+type places struct{ key, keyEnd, value, end int }
+
+// usualAttribute finds the places of an attribute of a span, which begins at
+// b[0].
+func usualAttribute(b []byte) (at places, ok bool) {
 	start, end, ok := length(b)
-	if !ok || b[0] != tagValue || end != len(b) {
-		return nil, nil, false
+	if !ok || b[0] != tagAttribute || end-start < 4 || b[start] != tagKey || b[start+1] >= 0x80 {
+		return at, false
 	}
-	return key, b[start:], true
+	at.key, at.end = start+2, end
+	at.keyEnd = at.key + int(b[start+1])
+	if at.keyEnd+2 > end || b[at.keyEnd] != tagValue {
+		return at, false
+	}
+	from, to, ok := length(b[at.keyEnd:end])
+	at.value = at.keyEnd + from
+	return at, ok && at.keyEnd+to == end
 }
 
 // usualValue reads an AnyValue that is a string, an int, a double or an array.

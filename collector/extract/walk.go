@@ -240,12 +240,6 @@ func nextField(b []byte, tag byte) (body, rest []byte, err error) {
 
 func (a *Attribute) read(b []byte) error {
 	a.Size = len(b)
-	if key, value, ok := usualKeyValue(b); ok {
-		if v, ok := usualValue(value); ok {
-			a.Key, a.Value = key, v
-			return nil
-		}
-	}
 	a.Key, a.Value = nil, Value{}
 	c := protowalk.Over(b)
 	for c.Next() {
