@@ -55,7 +55,7 @@ func (c *column) unset() bool { return c.fit != nil && c.data.Rows() == 0 }
 type block struct {
 	table   string
 	shape   shape
-	shard   int // that its rows belong on
+	shard   int                // that its rows belong on
 	days    map[int64]struct{} // that its rows are of
 	day     int64              // of the last row
 	columns []column
@@ -103,10 +103,8 @@ func (b *block) insert() string {
 	return fmt.Sprintf("INSERT INTO %s (%s)", b.table, strings.Join(names, ", "))
 }
 
-// encode gives the block in ClickHouse's Native format. A column of another
-// length than the block is an error here, before anything is sent.
-func (b *block) encode() ([]byte, error) {
-	b.buf.Reset()
+// input gives the columns that rows have set.
+func (b *block) input() []proto.InputColumn {
 	input := make([]proto.InputColumn, 0, len(b.columns))
 	for i := range b.columns {
 		c := &b.columns[i]
@@ -118,6 +116,14 @@ func (b *block) encode() ([]byte, error) {
 		}
 		input = append(input, proto.InputColumn{Name: c.name, Data: c.data})
 	}
+	return input
+}
+
+// encode gives the block in ClickHouse's Native format. A column of another
+// length than the block is an error here, before anything is sent.
+func (b *block) encode() ([]byte, error) {
+	b.buf.Reset()
+	input := b.input()
 	head := proto.Block{Columns: len(input), Rows: b.rows}
 	if err := head.EncodeRawBlock(&b.buf, 0, input); err != nil {
 		return nil, fmt.Errorf("encode %d rows of %s: %w", b.rows, b.table, err)

@@ -88,7 +88,7 @@ func (s *store) find(ctx context.Context, parts []*waitingPart, within time.Dura
 	}
 	query := fmt.Sprintf(`SELECT toInt64(toUnixTimestamp(minute)), id, any(trace), toUnixTimestamp64Nano(greatest(max(start), max(engine_start))),
 groupUniqArrayArray(spans), [max(request_id), max(engine_request_id)]
-FROM requests WHERE (minute, id) IN (SELECT minute, id FROM requests WHERE (%s) AND minute BETWEEN %d AND %d)
+FROM requests WHERE (minute, id) GLOBAL IN (SELECT minute, id FROM requests WHERE (%s) AND minute BETWEEN %d AND %d)
 GROUP BY minute, id HAVING max(toInt8(kind)) > %d`,
 		where, max(0, first-int64(within))/1e9, last/1e9+int64(within/time.Second), rowOrphan)
 	rows, err := s.conn.Query(ctx, query, args...)

@@ -1,6 +1,6 @@
 -- One read of requests gives both the sums and gen, so that they are of the same
--- state of the table. %d is the shard, %s the list of
--- minutes.
+-- state of the table. %d is the shard, %s the list
+-- of minutes.
 INSERT INTO slices
 (
     minute, policy, model, path, tier, link, size_bucket, gen, shard,

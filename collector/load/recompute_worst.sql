@@ -1,13 +1,14 @@
 -- Benefits are shrunk to the mean of their (minute, policy, path) by the share of
 -- their variance that predictions explain: the slope of predicted on observed
--- benefit, within 0 and 1. %s is the list of minutes, %d how many a minute.
+-- benefit, within 0 and 1. The first %d is the shard, %s the list of minutes, the
+-- last %d how many a minute.
 INSERT INTO worst
 (
-    minute, rank, gen, id, trace, start, policy, model, path, tier, link, worker,
+    minute, rank, gen, shard, id, trace, start, policy, model, path, tier, link, worker,
     tokens_prefix, bytes, ttft, alt_path, alt_ttft, benefit, shrunk
 )
 SELECT
-    minute, row_number() OVER (PARTITION BY minute ORDER BY shrunk, id) AS rank, gen, id, trace, start, policy, if(model = '', engine_model, model), path, tier, link, worker,
+    minute, row_number() OVER (PARTITION BY minute ORDER BY shrunk, id) AS rank, gen, %d, id, trace, start, policy, if(model = '', engine_model, model), path, tier, link, worker,
     tokens_prefix, bytes, assumeNotNull(ttft), alt_path, assumeNotNull(alt_ttft), known, shrunk
 FROM
 (
