@@ -27,10 +27,12 @@ const (
 	finalWait    = 10 * time.Second       // for the last flush of a Run
 )
 
-// Options are what the program, not its operator, gives a Loader. Conn speaks
-// HTTP; Topic is that of Source. The rest may be zero.
+// Options are what the program, not its operator, gives a Loader. Conn reads and
+// writes; of several shards, through the tables over all. Topic is that of Source.
+// The rest may be zero.
 type Options struct {
 	Conn     driver.Conn
+	Shards   []driver.Conn // to each shard's own tables, in an order that never changes; none: Conn is to the only ones
 	Source   Source
 	Dead     Producer
 	Topic    string // for positions
@@ -53,6 +55,7 @@ type Loader struct {
 	positions *positions
 	sweeper   *sweeper
 	pace      *pace
+	keeps     *retention
 	ahead     *semaphore.Weighted // bytes of messages fetched ahead
 
 	remaking chan struct{} // full while minutes are made again; guards the rest
@@ -83,9 +86,10 @@ func New(cfg Config, opts Options) (*Loader, error) {
 		return nil, fmt.Errorf("configure load: register metrics: %w", err)
 	}
 	l := &Loader{cfg: cfg, opts: opts, log: opts.Logger, now: opts.Now, metrics: m,
-		store: &store{conn: opts.Conn, metrics: m}, batch: newBatch(cfg, opts.Now, m), minutes: newMinutes(),
+		store: &store{conn: opts.Conn, shards: opts.Shards, metrics: m}, batch: newBatch(cfg, opts.Now, m), minutes: newMinutes(),
 		positions: newPositions(), pace: newPace(cfg), ahead: semaphore.NewWeighted(queuedBytes), remaking: make(chan struct{}, 1), commits: map[int]kafka.Message{}, covered: map[int]int64{}}
-	l.sweeper = newSweeper(l)
+	l.batch.blocks.over(l.shards())
+	l.sweeper, l.keeps = newSweeper(l), &l.batch.keeps
 	return l, nil
 }
 
@@ -103,6 +107,7 @@ func (l *Loader) Run(ctx context.Context) error {
 		return every(inner, remakeTick, func(ctx context.Context) error { return l.remake(ctx, 0, false) })
 	})
 	group.Go(func() error { return every(inner, l.cfg.SweepEvery, l.sweeper.tick) })
+	group.Go(func() error { return every(inner, retentionEvery, l.readRetention) })
 	err := group.Wait()
 	if ctx.Err() != nil {
 		final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalWait)
@@ -115,8 +120,11 @@ func (l *Loader) Run(ctx context.Context) error {
 	return fmt.Errorf("load: %w", err)
 }
 
-// begin reads where earlier loads came to.
+// begin reads how long the tables keep rows, and where earlier loads came to.
 func (l *Loader) begin(ctx context.Context) error {
+	if err := l.readRetention(ctx); err != nil {
+		return err
+	}
 	if l.cfg.FromBeginning {
 		return nil
 	}
@@ -130,6 +138,10 @@ func (l *Loader) begin(ctx context.Context) error {
 	}
 	l.positions.advance(next)
 	return nil
+}
+
+func (l *Loader) readRetention(ctx context.Context) error {
+	return l.again(ctx, "retention", clickhouse.IsRetryable, func(ctx context.Context) error { return l.keeps.read(ctx, l.opts.Conn) })
 }
 
 // fetch reads ahead.

@@ -35,6 +35,9 @@ func (s *store) shard(i int) driver.Conn {
 	return s.shards[i]
 }
 
+// shards is how many there are.
+func (l *Loader) shards() int { return max(1, len(l.store.shards)) }
+
 // each takes a step on every shard, on all at once.
 func (s *store) each(ctx context.Context, step func(ctx context.Context, conn driver.Conn, shard int) error) error {
 	group, ctx := errgroup.WithContext(ctx)

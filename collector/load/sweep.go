@@ -115,6 +115,7 @@ func (s *sweeper) page(ctx context.Context, parts []*waitingPart, within time.Du
 		return 0, err
 	}
 	b := newBatch(Config{}, s.l.now, s.l.metrics)
+	b.blocks.over(s.l.shards())
 	closed, orphans := s.join(b, parts, newLookup(rows), now)
 	if len(closed) == 0 {
 		return 0, nil
@@ -162,7 +163,7 @@ func (b *batch) orphan(j *joining) {
 
 // close marks parts as done in the table.
 func (s *sweeper) close(ctx context.Context, parts []*waitingPart) error {
-	b := newBlocks()
+	b := newBlocks().over(s.l.shards())
 	for _, w := range parts {
 		version := max(uint64(s.l.now().UnixNano()), w.version+1)
 		b.add(shapeWaiting, w.part.StartNanos, &row{part: &w.part, arrived: w.arrived.UnixNano(), version: version, done: 1})
