@@ -9,6 +9,7 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -23,31 +24,131 @@ func seeds(f *testing.F) {
 	f.Add(request(f, spanOf(contract()), spanOf(replay())))
 }
 
-// On what protobuf's generated types can read, the walk sees what they see.
+// On what protobuf's generated types can read, as it is written, the walk sees
+// what they see. Of what they can not, it refuses the spans and attributes whose
+// own framing is broken: what is wrong with a field that is not ours is not ours
+// to refuse.
 func FuzzWalk(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var want collectorpb.ExportTraceServiceRequest
-		if proto.Unmarshal(b, &want) != nil {
-			_ = new(walker).walk(b, func(*Span, error) error { return nil })
-			return
-		}
-		b, err := proto.Marshal(&want) // one form of what can be written in several
-		require.NoError(t, err)
+		readable := proto.Unmarshal(b, &want) == nil
 		var spans []*tracepb.Span
 		for _, rs := range want.ResourceSpans {
 			for _, ss := range rs.ScopeSpans {
 				spans = append(spans, ss.Spans...)
 			}
 		}
-		require.NoError(t, new(walker).walk(b, func(got *Span, err error) error {
-			require.NoError(t, err)
-			sameSpan(t, spans[0], got)
-			spans = spans[1:]
+		err := new(walker).walk(b, func(got *Span, broken error) error {
+			fields, whole := framed(got.Raw)
+			require.Equal(t, whole, broken == nil)
+			alone := new(tracepb.Span)
+			switch {
+			case readable:
+				sameSpan(t, spans[0], got)
+				spans = spans[1:]
+			case proto.Unmarshal(got.Raw, alone) == nil:
+				sameSpan(t, alone, got)
+			case whole:
+				sameFraming(t, fields[spanAttributes], got)
+			}
 			return nil
-		}))
-		require.Empty(t, spans)
+		})
+		if readable {
+			require.NoError(t, err)
+			require.Empty(t, spans)
+		}
 	})
+}
+
+// framed gives the length-delimited fields of a message by number, and whether
+// all of it could be read.
+func framed(b []byte) (fields map[protowire.Number][][]byte, whole bool) {
+	fields = make(map[protowire.Number][][]byte)
+	for len(b) > 0 {
+		number, typ, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return fields, false
+		}
+		if typ == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(b)
+			m, _ := protowire.ConsumeBytes(b[tag:])
+			fields[number] = append(fields[number], m)
+		}
+		b = b[n:]
+	}
+	return fields, true
+}
+
+// sameFraming compares which attributes can be read.
+func sameFraming(t *testing.T, attributes [][]byte, got *Span) {
+	as := got.Attributes()
+	var a Attribute
+	for _, b := range attributes {
+		fields, whole := framed(b)
+		for _, v := range fields[keyValueValue] {
+			_, ok := framed(v)
+			whole = whole && ok
+		}
+		more, err := as.Next(&a)
+		require.Equal(t, whole, err == nil)
+		if !more {
+			return
+		}
+	}
+	more, err := as.Next(&a)
+	require.NoError(t, err)
+	require.False(t, more)
+}
+
+// What is read fast in the form that encoders write, and with care in another, is
+// the same.
+func FuzzForms(f *testing.F) {
+	seeds(f)
+	for _, c := range refused {
+		s := spanOf(contract())
+		c.spoil(s)
+		if b, err := proto.Marshal(s); err == nil && len(b) < 1<<13 {
+			f.Add(request(f, s))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		limits := DefaultLimits(now)
+		limits.AttributeBytes = 1 << 30 // the other form is longer
+		var usual, other Result
+		require.Equal(t, Extract(b, limits, &usual) == nil, Extract(unusual(b, 0), limits, &other) == nil)
+		same(t, usual.Parts, other.Parts)
+		require.Equal(t, len(usual.Rejected), len(other.Rejected))
+		for i := range usual.Rejected {
+			require.Equal(t, usual.Rejected[i].Code, other.Rejected[i].Code)
+			require.Equal(t, usual.Rejected[i].Reason, other.Rejected[i].Reason)
+		}
+	})
+}
+
+// unusual writes a request again with lengths of more bytes than they need, down
+// to the elements of arrays. What can not be read stays as it is.
+func unusual(b []byte, level int) (out []byte) {
+	for len(b) > 0 {
+		number, typ, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return append(out, b...)
+		}
+		if typ == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(b)
+			m, _ := protowire.ConsumeBytes(b[tag:])
+			if number == levels[level] {
+				m = unusual(m, level+1)
+			}
+			out = protowire.AppendVarint(protowire.AppendTag(out, number, typ), uint64(len(m)))
+			out[len(out)-1] |= 0x80
+			out = append(append(out, 0), m...)
+		} else {
+			out = append(out, b[:n]...)
+		}
+		b = b[n:]
+	}
+	return out
 }
 
 func sameSpan(t *testing.T, want *tracepb.Span, got *Span) {
