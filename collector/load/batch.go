@@ -20,6 +20,7 @@ const (
 	deadDecode   = "decode"
 	deadInvalid  = "invalid"
 	deadConflict = "conflict"
+	deadOld      = "old"
 )
 
 // batch is one round: messages turned into blocks.
@@ -31,6 +32,8 @@ type batch struct {
 	anchors  *anchors
 	metrics  *metrics
 
+	keeps      retention
+	oldest     int64 // start of the oldest part that requests keeps, for the message under way
 	blocks     *blocks
 	view       wire.View // scratch, as the two below
 	part       schema.Part
@@ -82,13 +85,15 @@ func (b *batch) full(rows int) bool { return b.parts >= rows || b.bytes >= b.cfg
 // and the rest goes on.
 func (b *batch) message(m kafka.Message) {
 	index := int64(0)
+	now := b.now()
+	b.oldest = b.keeps.oldest(schema.KindContract, now)
 	for frame, err := range wire.Frames(m.Value) {
 		if err != nil {
 			b.broken(m, frame, index, err)
 			break
 		}
 		content := uint32(xxhash.Sum64(frame))
-		if reason, err := b.take(frame, content); err != nil {
+		if reason, err := b.take(frame, content, now); err != nil {
 			b.refuse(m, frame, index, reason, err)
 		}
 		b.parts++
@@ -108,8 +113,8 @@ func (b *batch) message(m kafka.Message) {
 // take decodes one part into the blocks. Contract spans, which most are, are
 // copied out of the frame; any other part, and one with something wrong, is
 // decoded whole.
-func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
-	if v := &b.view; v.Contract(frame) && validView(v) && !strings.HasPrefix(v.Text(wire.TextRequestID), schema.ReplayRequestIDPrefix) &&
+func (b *batch) take(frame []byte, content uint32, now time.Time) (reason string, err error) {
+	if v := &b.view; v.Contract(frame) && validView(v) && v.StartNanos >= b.oldest && !strings.HasPrefix(v.Text(wire.TextRequestID), schema.ReplayRequestIDPrefix) &&
 		!b.contents.differs(v.Trace, v.Span, content) {
 		b.kinds[schema.KindContract]++
 		b.contract(content)
@@ -121,6 +126,9 @@ func (b *batch) take(frame []byte, content uint32) (reason string, err error) {
 	}
 	if err := valid(p); err != nil {
 		return deadInvalid, err
+	}
+	if p.StartNanos < b.keeps.oldest(p.Kind, now) {
+		return deadOld, b.keeps.tooOld(p.Kind, p.StartNanos)
 	}
 	if b.contents.differs(p.Trace, p.Span, content) {
 		return deadConflict, errors.New("span " + p.Span.String() + " of trace " + p.Trace.String() + " came before with other content")
