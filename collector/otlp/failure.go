@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 
@@ -44,7 +45,8 @@ type failure struct {
 }
 
 func failed(k kind, format string, args ...any) *failure {
-	return &failure{k, fmt.Sprintf(format, args...)}
+	// Protobuf has UTF-8 only, and what was sent may be quoted.
+	return &failure{k, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")}
 }
 
 // readFailure classifies an error of reading a body.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -111,8 +110,8 @@ func (r *Receiver) refuseHTTP(w http.ResponseWriter, q *http.Request, f *failure
 		media = typeJSON
 	}
 	body, err := encode(s)
-	if err != nil { // of a text that is no UTF-8
-		body, _ = encode(&statuspb.Status{Code: s.Code, Message: strings.ToValidUTF8(s.Message, "?")})
+	if err != nil {
+		r.logger.Error("encode an OTLP status", "error", err)
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(f.http)
