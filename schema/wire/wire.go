@@ -1,9 +1,9 @@
 // Package wire is the Kafka message encoding: batches of length-framed parts
 // (topic kvreuse.parts) and dead letters (topic kvreuse.dead).
 //
-// parts.proto says what the bytes mean. The code is written by hand to it on
-// protowire, without reflection: each message lists its fields by type, in the
-// order of their numbers, once for the encoder and the decoder alike.
+// parts.proto says what the bytes mean. The code is written by hand to it, without
+// reflection: the encoder has a line for each field, in the order of their
+// numbers; the decoder has lists of the fields of one type.
 package wire
 
 import (
@@ -31,8 +31,8 @@ var ErrVersion = errors.New("unknown schema version")
 // ErrTooLarge is wrapped by the error of a part that fits no message.
 var ErrTooLarge = errors.New("part is too large for a Kafka message")
 
-// The functions below give pointers to the fields of a message that have
-// consecutive numbers and one type.
+// The functions below give the decoder pointers to the fields of a message that
+// have consecutive numbers and one type.
 
 func decisionText(d *schema.Decision) [7]*string { // from 1
 	return [...]*string{&d.Policy, &d.Tenant, &d.Model, &d.GPU, &d.Worker, &d.SourceWorker, &d.Link}
