@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
@@ -54,6 +56,9 @@ func (s *KafkaSource) Next(ctx context.Context) (Batch, error) {
 	}
 	return Batch{Parts: parts, Ack: func(ctx context.Context) error { return s.reader.Commit(ctx, m) }}, nil
 }
+
+// Collector counts what goes wrong between Kafka and the source.
+func (s *KafkaSource) Collector() prometheus.Collector { return s.reader }
 
 // Close leaves the group.
 func (s *KafkaSource) Close() error { return s.reader.Close() }

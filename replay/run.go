@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/schema"
 )
@@ -177,7 +178,7 @@ func (r *Runner) wait(ctx context.Context, ex execute.Executor, leg *execute.Leg
 		if late {
 			return dropLate
 		}
-		if ctx.Err() != nil || r.open(ctx, ex, leg) || !pause(ctx, r.cfg.Retry) {
+		if ctx.Err() != nil || r.open(ctx, ex, leg) || !retry.Pause(ctx, r.cfg.Retry) {
 			return ""
 		}
 	}
@@ -198,7 +199,7 @@ func (r *Runner) open(ctx context.Context, ex execute.Executor, leg *execute.Leg
 func (r *Runner) attempt(ctx context.Context, ex execute.Executor, leg execute.Leg) (execute.Result, error) {
 	for {
 		result, err := r.once(ctx, ex, leg)
-		if !errors.Is(err, execute.ErrUnavailable) || !pause(ctx, r.cfg.Retry) {
+		if !errors.Is(err, execute.ErrUnavailable) || !retry.Pause(ctx, r.cfg.Retry) {
 			return result, err
 		}
 		if why := r.wait(ctx, ex, &leg); why != "" {
@@ -226,24 +227,11 @@ func (r *Runner) once(ctx context.Context, ex execute.Executor, leg execute.Leg)
 
 // again repeats what was not emitted until it is, or the context ends.
 func (r *Runner) again(ctx context.Context, f func() error) error {
-	for {
-		err := f()
-		if !errors.Is(err, ErrNotEmitted) {
-			return err
-		}
-		if !pause(ctx, r.cfg.Retry) {
-			return ctx.Err()
-		}
+	err := retry.Do(ctx, retry.Policy{First: r.cfg.Retry}, notEmitted, nil, func(context.Context) error { return f() })
+	if notEmitted(err) {
+		return ctx.Err()
 	}
+	return err
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+func notEmitted(err error) bool { return errors.Is(err, ErrNotEmitted) }

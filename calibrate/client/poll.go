@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 )
@@ -53,28 +53,13 @@ func (c *Client) follow(ctx context.Context) {
 		pause := c.cfg.MinPoll - time.Since(began)
 		switch {
 		case err != nil:
-			pause, backoff = jitter(backoff), min(2*backoff, c.cfg.MaxBackoff)
+			pause, backoff = retry.Spread(backoff), min(2*backoff, c.cfg.MaxBackoff)
 		case fresh:
 			pause, backoff = 0, minBackoff
 		default:
 			backoff = minBackoff
 		}
-		sleep(ctx, pause)
-	}
-}
-
-// jitter spreads coordinators that lost the server at the same moment.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		retry.Pause(ctx, pause)
 	}
 }
 

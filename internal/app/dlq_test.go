@@ -152,10 +152,10 @@ func TestDeadLettersAreRetriedOnce(t *testing.T) {
 			require.Equal(t, LetterCut, before["invalid"].State)
 			require.Equal(t, LetterConflict, before["conflict"].State)
 
-			dry := retry(t, s, RetryOptions{Filter: everything, DryRun: true})
+			dry := retried(t, s, RetryOptions{Filter: everything, DryRun: true})
 			require.Empty(t, sentParts(t, s), "a dry run sends nothing")
 			require.Equal(t, before, listed(t, s, everything), "and marks nothing")
-			done := retry(t, s, RetryOptions{Filter: everything})
+			done := retried(t, s, RetryOptions{Filter: everything})
 			require.Equal(t, dry.Letters, done.Letters, "a dry run says what will be")
 			require.Equal(t, []int{2, 3, 2}, []int{done.Sent, done.Refused, done.Skipped})
 			require.ElementsMatch(t, []string{"0200000000000000", "0909090909090909"}, sentParts(t, s))
@@ -168,7 +168,7 @@ func TestDeadLettersAreRetriedOnce(t *testing.T) {
 			all.All, all.Reason = true, "unknown_name"
 			require.Equal(t, LetterSent, listed(t, s, all)["unknown_name"].State)
 
-			again := retry(t, s, RetryOptions{Filter: everything})
+			again := retried(t, s, RetryOptions{Filter: everything})
 			require.Equal(t, []int{0, 3}, []int{again.Sent, again.Refused})
 			require.Len(t, sentParts(t, s), 2, "what went through is not sent again")
 			require.Equal(t, 2, listed(t, s, everything)["time"].Attempts)
@@ -176,7 +176,7 @@ func TestDeadLettersAreRetriedOnce(t *testing.T) {
 	}
 }
 
-func retry(t *testing.T, s *Settings, o RetryOptions) *RetryResult {
+func retried(t *testing.T, s *Settings, o RetryOptions) *RetryResult {
 	t.Helper()
 	r, err := RetryLetters(t.Context(), s, o, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestALetterThatLoadRefusesAgainIsOpenAgain(t *testing.T) {
 	letters := deadOnes(t)[:1]
 	bury(t, s, letters)
 	f := LetterFilter{IDs: []string{listed(t, s, LetterFilter{Partition: -1})["decode"].ID}, Partition: -1}
-	require.Equal(t, 1, retry(t, s, RetryOptions{Filter: f}).Sent)
+	require.Equal(t, 1, retried(t, s, RetryOptions{Filter: f}).Sent)
 	require.Empty(t, listed(t, s, LetterFilter{Partition: -1}))
 	letters[0].Offset, letters[0].Code = 99, "invalid"
 	cluster, err := deadLetters(s)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 )
 
 // Repeat runs a job at once and then again every so often, with up to a tenth of
@@ -38,7 +40,7 @@ func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, 
 				runs.WithLabelValues("failed").Inc()
 				log.Error(name+" failed, and is tried again", "in", every, "error", err)
 			}
-			sleep(p.ctx, jittered(every))
+			retry.Pause(p.ctx, jittered(every))
 		}
 		return nil
 	})
@@ -49,14 +51,4 @@ func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, 
 // were started together do not stay together.
 func jittered(every time.Duration) time.Duration {
 	return every + time.Duration((rand.Float64()-0.5)*0.2*float64(every))
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 	"github.com/kvwhatif/kvwhatif/replay"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
@@ -122,6 +123,9 @@ func (p *process) startReplay(r *replay.Runner, source *replay.KafkaSource, ex e
 	if err := p.registry.Register(replayMetrics{r}); err != nil {
 		return "", fmt.Errorf("metrics of replay: %w", err)
 	}
+	if err := p.registry.Register(source.Collector()); err != nil {
+		return "", fmt.Errorf("metrics of the Kafka reader: %w", err)
+	}
 	if metrics, err = p.listen(s.Listen, mount{replay.KillPath, r.KillHandler()}); err != nil {
 		return "", err
 	}
@@ -156,7 +160,7 @@ func (p *process) toggleKill(r *replay.Runner) {
 
 func (p *process) logStats(r *replay.Runner) {
 	for {
-		sleep(p.ctx, statsEvery)
+		retry.Pause(p.ctx, statsEvery)
 		if p.ctx.Err() != nil {
 			return
 		}

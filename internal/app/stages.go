@@ -71,6 +71,9 @@ func newLoad(cfg load.Config, b *Backend, reg prometheus.Registerer, log *slog.L
 	if err != nil {
 		return nil, err
 	}
+	if err := reg.Register(reader); err != nil {
+		return nil, fmt.Errorf("metrics of the Kafka reader: %w", err)
+	}
 	l, err := load.New(cfg, load.Options{
 		Conn: b.Conn, Source: reader, Dead: writer, Topic: schema.TopicParts, Logger: log, Registry: reg,
 	})

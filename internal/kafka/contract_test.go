@@ -2,12 +2,18 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -136,6 +142,7 @@ func TestReaderReportsWhatWasDeleted(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 50, m.Offset)
 			require.Equal(t, []kafka.Gap{{Topic: topic, Partition: 0, From: 10, To: 50}}, gaps)
+			require.EqualValues(t, 40, metric(t, r, "kvwhatif_kafka_lost_messages_total"))
 		})
 	}
 }
@@ -211,6 +218,129 @@ func TestTooLargeIsPermanent(t *testing.T) {
 			err := w.Produce(t.Context(), topic, kafka.Message{Value: make([]byte, kafka.MaxBatchBytes)})
 			require.ErrorContains(t, err, "is larger than")
 			require.False(t, kafka.IsRetryable(err))
+		})
+	}
+}
+
+// logged is a logger, and what was logged to it.
+func logged() (*slog.Logger, func() string) {
+	var mu sync.Mutex
+	var lines strings.Builder
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return lines.Write(b)
+	}), nil))
+	return logger, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return lines.String()
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// metric is the value of a reader's metric.
+func metric(t *testing.T, r *kafka.Reader, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(r))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if m := f.GetMetric()[0]; f.GetName() == name {
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// A group that has read further than its topic goes is said loudly, and reads all
+// that there is: the topic was made anew, or lost its end. The library would wait
+// for ever until the offset is reached.
+func TestReaderGoesBackWhereTheTopicEndsBeforeWhatWasRead(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 1)
+			require.NoError(t, writer(t, cluster).Produce(t.Context(), topic, messages(0, 5)...))
+			client := kafkago.Client{Addr: kafkago.TCP(cluster.Brokers...)}
+			require.Eventually(t, func() bool {
+				response, err := client.OffsetCommit(t.Context(), &kafkago.OffsetCommitRequest{GroupID: "group-of-" + topic, GenerationID: -1,
+					Topics: map[string][]kafkago.OffsetCommit{topic: {{Partition: 0, Offset: 100}}}})
+				return err == nil && response.Topics[topic][0].Error == nil
+			}, time.Minute, 100*time.Millisecond)
+			logger, lines := logged()
+			r, err := kafka.NewReader(kafka.ReaderConfig{Cluster: cluster, Topic: topic, Group: "group-of-" + topic, Logger: logger, LookEvery: 100 * time.Millisecond})
+			require.NoError(t, err)
+			defer r.Close()
+			read(t, r, 5)
+			require.Contains(t, lines(), "was made anew, or lost messages")
+			require.EqualValues(t, 1, metric(t, r, "kvwhatif_kafka_rewinds_total"))
+			checkLag(t, cluster, topic, 0)
+		})
+	}
+}
+
+// A topic that is deleted under a reader is said loudly; when it is there again, the
+// reader reads what is new in it, from the beginning.
+func TestTopicDeletedWhileItIsRead(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 1)
+			w := writer(t, cluster)
+			require.NoError(t, w.Produce(t.Context(), topic, messages(0, 10)...))
+			logger, lines := logged()
+			r, err := kafka.NewReader(kafka.ReaderConfig{Cluster: cluster, Topic: topic, Group: "group-of-" + topic, Logger: logger, LookEvery: 100 * time.Millisecond})
+			require.NoError(t, err)
+			defer r.Close()
+			read(t, r, 10)
+			client := kafkago.Client{Addr: kafkago.TCP(cluster.Brokers...)}
+			_, err = client.DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
+			require.NoError(t, err)
+			again := make(chan string)
+			go func() {
+				defer close(again)
+				if m, err := r.Fetch(t.Context()); err == nil {
+					again <- string(m.Value)
+				}
+			}()
+			require.Eventually(t, func() bool { return metric(t, r, "kvwhatif_kafka_topic_missing") == 1 }, time.Minute, 50*time.Millisecond)
+			require.Contains(t, lines(), "make it again")
+			spec := kafka.TopicSpec{Name: topic, Partitions: 1, Retention: time.Hour}
+			require.NoError(t, kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec}))
+			require.Eventually(t, func() bool { return w.Produce(t.Context(), topic, messages(70, 1)...) == nil }, time.Minute, 50*time.Millisecond)
+			require.Equal(t, "message 70", <-again)
+			require.Zero(t, metric(t, r, "kvwhatif_kafka_topic_missing"))
+		})
+	}
+}
+
+// Scan gives all of a topic in order, over more than one answer of the broker.
+func TestScanReadsAllThatIsThere(t *testing.T) {
+	for name, start := range brokers {
+		t.Run(name, func(t *testing.T) {
+			cluster := start(t)
+			topic := topic(t, cluster, 2)
+			w := writer(t, cluster)
+			for i := range 40 {
+				require.NoError(t, w.Produce(t.Context(), topic, kafka.Message{Value: fmt.Appendf(make([]byte, 400_000), "%d", i)}))
+			}
+			deleteBefore(t, cluster, topic, 3)
+			next := map[int]int64{0: 3}
+			require.NoError(t, kafka.Scan(t.Context(), cluster, topic, func(m kafka.Message) error {
+				require.Equal(t, next[m.Partition], m.Offset)
+				require.Greater(t, len(m.Value), 400_000)
+				next[m.Partition]++
+				return nil
+			}))
+			require.Equal(t, map[int]int64{0: 20, 1: 20}, next)
+			stop := errors.New("stop")
+			require.ErrorIs(t, kafka.Scan(t.Context(), cluster, topic, func(kafka.Message) error { return stop }), stop)
 		})
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
-	"github.com/kvwhatif/kvwhatif/internal/kafka/kafkatest"
 )
 
 func TestEnsureTopicsRefuses(t *testing.T) {
@@ -43,6 +42,11 @@ func TestEnsureTopicsRefusesAWeakTopicOfOthers(t *testing.T) {
 	spec := kafka.TopicSpec{Name: "weak", Partitions: 1, Replication: 3, Retention: time.Hour}
 	err := kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec})
 	require.ErrorContains(t, err, "min.insync.replicas 1, so an acknowledged message can be lost")
+	require.False(t, kafka.IsRetryable(err))
+	spec.Name = "single"
+	require.NoError(t, kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{{Name: "single", Partitions: 1, Retention: time.Hour}}))
+	err = kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec})
+	require.ErrorContains(t, err, "has 1 replicas, but 3 are configured")
 	require.False(t, kafka.IsRetryable(err))
 	spec.Name = "strong"
 	require.NoError(t, kafka.EnsureTopics(t.Context(), cluster, []kafka.TopicSpec{spec}))
@@ -163,6 +167,7 @@ func TestEmbeddedKeepsMessagesOverKill(t *testing.T) {
 
 // A consumer goes on after its broker was away.
 func TestReaderOutlivesABrokerRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	broker := embedded(t, dir, "")
 	topic := topic(t, broker.Cluster(), 1)
@@ -210,18 +215,4 @@ func helperProcess() {
 	}
 	fmt.Println(broker.Addr())
 	select {}
-}
-
-// Acknowledged messages outlive a kill -9 of Apache Kafka too, and the writer
-// and reader go on.
-func TestApacheKilledAndRestarted(t *testing.T) {
-	broker := kafkatest.Shared(t)
-	topic := topic(t, broker.Cluster(), 2)
-	require.NoError(t, writer(t, broker.Cluster()).Produce(t.Context(), topic, messages(0, 100)...))
-	broker.Kill()
-	require.NoError(t, broker.Restart())
-	require.Eventually(t, func() bool {
-		last, err := kafka.EndOffsets(t.Context(), broker.Cluster(), topic)
-		return err == nil && last[0]+last[1] == 100
-	}, time.Minute, 100*time.Millisecond)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 )
 
 // EndOffsets returns, by partition, the offset that the next message will get.
@@ -83,18 +85,17 @@ func Committed(ctx context.Context, cluster Cluster, group, topic string) (map[i
 }
 
 // fetchOffsets asks again while the group's coordinator is starting.
-func fetchOffsets(ctx context.Context, client *kafkago.Client, group, topic string, partitions []int) (*kafkago.OffsetFetchResponse, error) {
+func fetchOffsets(ctx context.Context, client *kafkago.Client, group, topic string, partitions []int) (response *kafkago.OffsetFetchResponse, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	for {
-		response, err := client.OffsetFetch(ctx, &kafkago.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: partitions}})
+	err = retry.Do(ctx, askRetry, coordinatorAway, nil, func(ctx context.Context) error {
+		response, err = client.OffsetFetch(ctx, &kafkago.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: partitions}})
 		if err == nil {
 			err = response.Error
 		}
-		if err == nil || !coordinatorAway(err) || !pause(ctx, commitRetry) {
-			return response, err
-		}
-	}
+		return err
+	})
+	return response, err
 }
 
 // Lag returns, by partition, how many messages that are kept a group has not

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 )
 
 // Timings of a group consumer. With the library's own (5 s and 30 s) a group
@@ -20,9 +23,18 @@ const (
 	// fetchWait is how long a fetch may take where nothing comes. kafka-go has the
 	// broker answer a second earlier, but only a quarter of the time earlier below
 	// two seconds: on a busy machine it then takes an idle broker for a dead one.
-	fetchWait   = 2 * time.Second
-	fetchBytes  = 8 << 20
-	commitRetry = 200 * time.Millisecond
+	fetchWait  = 2 * time.Second
+	fetchBytes = 8 << 20
+	// lookEvery is how often a Reader sees whether its topic is still the one that it
+	// reads.
+	lookEvery = 10 * time.Second
+)
+
+// Waits between attempts: of a fetch, and of a question that a broker which starts
+// can not answer yet.
+var (
+	fetchRetry = retry.Policy{First: 200 * time.Millisecond, Most: 5 * time.Second}
+	askRetry   = retry.Policy{First: 200 * time.Millisecond, Most: time.Second}
 )
 
 // ReaderConfig configures a Reader. Cluster, Topic and Group are required.
@@ -30,9 +42,12 @@ type ReaderConfig struct {
 	Cluster Cluster
 	Topic   string
 	Group   string
-	Queue   int          // messages fetched ahead, of up to MaxBatchBytes each; 0: 32
-	OnGap   func(Gap)    // nil: the gap is only logged
-	Logger  *slog.Logger // nil: slog.Default
+	Queue   int       // messages fetched ahead, of up to MaxBatchBytes each; 0: 32
+	OnGap   func(Gap) // nil: the gap is only logged and counted
+	// LookEvery is how often the reader sees whether the topic is still there and
+	// still holds what the group has read; 0: 10 s.
+	LookEvery time.Duration
+	Logger    *slog.Logger // nil: slog.Default
 }
 
 // Gap is a run of messages that the broker deleted before they were read: the
@@ -44,11 +59,18 @@ type Gap struct {
 }
 
 // Reader consumes a topic as a member of a group. Offsets are committed only
-// by Commit. A group without offsets begins at the oldest message.
+// by Commit. A group without offsets begins at the oldest message. As a Prometheus
+// collector it counts what the library hides: see metrics.go.
 type Reader struct {
+	cfg     ReaderConfig
+	dialer  *kafkago.Dialer
+	metrics *readerMetrics
+	next    map[int]int64 // partition to the offset expected next
+	look    time.Time     // when the topic is looked at next
+
+	mu     sync.RWMutex // guards reader, which a rewind replaces
 	reader *kafkago.Reader
-	cfg    ReaderConfig
-	next   map[int]int64 // partition to the offset expected next
+	closed bool
 }
 
 // NewReader makes a reader; it joins its group with the first Fetch.
@@ -66,90 +88,78 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Reader{cfg: cfg, next: map[int]int64{}, reader: kafkago.NewReader(kafkago.ReaderConfig{
-		Brokers: cfg.Cluster.Brokers, Dialer: dialer,
-		Topic: cfg.Topic, GroupID: cfg.Group, StartOffset: kafkago.FirstOffset,
+	if cfg.LookEvery == 0 {
+		cfg.LookEvery = lookEvery
+	}
+	r := &Reader{cfg: cfg, dialer: dialer, metrics: newReaderMetrics(cfg.Topic, cfg.Group), next: map[int]int64{}}
+	r.reader = r.join()
+	return r, nil
+}
+
+// join makes the library's reader, which joins the group by itself.
+func (r *Reader) join() *kafkago.Reader {
+	return kafkago.NewReader(kafkago.ReaderConfig{
+		Brokers: r.cfg.Cluster.Brokers, Dialer: r.dialer,
+		Topic: r.cfg.Topic, GroupID: r.cfg.Group, StartOffset: kafkago.FirstOffset,
 		JoinGroupBackoff: joinBackoff, SessionTimeout: sessionTimeout, HeartbeatInterval: heartbeat,
 		MinBytes: 1, MaxBytes: fetchBytes, MaxWait: fetchWait,
-		QueueCapacity: orDefault(cfg.Queue, 32), WatchPartitionChanges: true,
-		ErrorLogger: logTo(cfg.Logger),
-	})}, nil
+		QueueCapacity: orDefault(r.cfg.Queue, 32), WatchPartitionChanges: true,
+		ErrorLogger: logTo(r.cfg.Logger),
+	})
+}
+
+func (r *Reader) current() *kafkago.Reader {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.reader
 }
 
 // Fetch waits for the next message. It does not commit. A broker that is away
 // is waited for. It returns ctx's error when ctx ends, io.EOF after Close, and an
 // *Error that is Permanent. Not for concurrent use.
 func (r *Reader) Fetch(ctx context.Context) (Message, error) {
-	for {
-		m, err := r.reader.FetchMessage(ctx)
-		if err == nil {
+	for failures := 0; ; {
+		if !time.Now().Before(r.look) {
+			r.lookAround(ctx)
+			r.look = time.Now().Add(r.cfg.LookEvery)
+		}
+		wait, cancel := context.WithDeadline(ctx, r.look)
+		m, err := r.current().FetchMessage(wait)
+		late := wait.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
 			r.noteGap(ctx, m)
 			return m, nil
+		case ctx.Err() != nil || errors.Is(err, io.EOF):
+			return Message{}, err // ended by the caller, or closed
+		case late && errors.Is(err, context.DeadlineExceeded):
+			continue
 		}
 		e := Classify(err)
-		if ctx.Err() != nil || errors.Is(err, io.EOF) {
-			return Message{}, err // ended by the caller, or closed
-		}
 		if e.Class == Permanent {
 			return Message{}, fmt.Errorf("read Kafka topic %s: %w", r.cfg.Topic, e)
 		}
+		failures++
+		r.metrics.failures.Inc()
 		r.cfg.Logger.Warn("kafka: fetch failed, trying again", "error", e)
-		if !pause(ctx, commitRetry) {
+		if !retry.Pause(ctx, fetchRetry.Wait(failures)) {
 			return Message{}, ctx.Err()
 		}
 	}
-}
-
-// noteGap sees whether messages are missing before m. After a rebalance
-// another member may have read them, so the broker is asked whether they are
-// gone.
-func (r *Reader) noteGap(ctx context.Context, m Message) {
-	expected, known := r.next[m.Partition]
-	r.next[m.Partition] = m.Offset + 1
-	if !known {
-		expected = r.committed(ctx, m.Partition)
-	}
-	if expected < 0 || m.Offset <= expected {
-		return
-	}
-	first, _, err := Offsets(ctx, r.cfg.Cluster, m.Topic)
-	if err != nil || first[m.Partition] <= expected {
-		return
-	}
-	gap := Gap{Topic: m.Topic, Partition: m.Partition, From: expected, To: min(m.Offset, first[m.Partition])}
-	r.cfg.Logger.Error("kafka deleted messages before they were read: lengthen the topic's retention",
-		"topic", gap.Topic, "partition", gap.Partition, "from", gap.From, "to", gap.To)
-	if r.cfg.OnGap != nil {
-		r.cfg.OnGap(gap)
-	}
-}
-
-// committed is where the group was before this reader's first message of a
-// partition, -1 where that cannot be told.
-func (r *Reader) committed(ctx context.Context, partition int) int64 {
-	offsets, err := Committed(ctx, r.cfg.Cluster, r.cfg.Group, r.cfg.Topic)
-	if err != nil {
-		return -1
-	}
-	if offset, ok := offsets[partition]; ok {
-		return offset
-	}
-	return -1
 }
 
 // Commit tells the group that these messages, and all before them in their
 // partitions, are done. It waits for the answer and tries again while the
 // coordinator is starting or moving.
 func (r *Reader) Commit(ctx context.Context, messages ...Message) error {
-	for {
-		err := r.reader.CommitMessages(ctx, messages...)
-		if err == nil {
-			return nil
-		}
-		if !coordinatorAway(err) || !pause(ctx, commitRetry) {
-			return fmt.Errorf("commit Kafka offsets: %w", Classify(err))
-		}
+	err := retry.Do(ctx, askRetry, coordinatorAway, nil, func(ctx context.Context) error {
+		return r.current().CommitMessages(ctx, messages...)
+	})
+	if err != nil {
+		return fmt.Errorf("commit Kafka offsets: %w", Classify(err))
 	}
+	return nil
 }
 
 // coordinatorAway is true for codes 14, 15 and 16, which the first calls of a
@@ -159,19 +169,11 @@ func coordinatorAway(err error) bool {
 		errors.Is(err, kafkago.NotCoordinatorForGroup)
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // Close leaves the group.
 func (r *Reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 	if err := r.reader.Close(); err != nil {
 		return fmt.Errorf("close the Kafka reader: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/kvwhatif/kvwhatif/internal/retry"
 )
 
 // TopicSpec is a topic as it is wanted.
@@ -24,9 +26,9 @@ type TopicSpec struct {
 const appearTimeout = 15 * time.Second
 
 // EnsureTopics creates the topics that are missing, and sees that those that
-// are there fit. It refuses a topic of another number of partitions, and one
-// with three or more replicas of which a single one may acknowledge: an
-// acknowledged message could be lost there. The retention of a topic that is
+// are there fit. It refuses a topic of another number of partitions, one of fewer
+// replicas than configured, and one with three or more replicas of which a single one
+// may acknowledge: an acknowledged message could be lost there. The retention of a topic that is
 // there is left to its operator.
 func EnsureTopics(ctx context.Context, cluster Cluster, specs []TopicSpec) error {
 	for i := range specs {
@@ -123,6 +125,11 @@ func checkTopic(ctx context.Context, client *kafkago.Client, s TopicSpec, topic 
 		return &Error{Class: Permanent, Err: kafkago.InvalidPartitionNumber, Text: text}
 	}
 	replicas := len(topic.Partitions[0].Replicas)
+	if replicas < s.Replication {
+		text := fmt.Sprintf("Kafka topic %s has %d replicas, but %d are configured, so the loss of a broker can lose what was acknowledged: give the topic more replicas (kafka-reassign-partitions), or configure %d",
+			s.Name, replicas, s.Replication, replicas)
+		return &Error{Class: Permanent, Err: kafkago.InvalidReplicationFactor, Text: text}
+	}
 	if replicas < 3 {
 		return nil
 	}
@@ -202,7 +209,7 @@ func waitForLeaders(ctx context.Context, client *kafkago.Client, specs []TopicSp
 		if err == nil && led(have, specs) {
 			return nil
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !retry.Pause(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("Kafka topics have no leaders after %v: are all brokers up? (%v)", appearTimeout, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,36 +20,12 @@ const (
 	stopTimeout    = 30 * time.Second
 )
 
-// properties of one node that is broker and controller. The internal topics
-// are small, a group's first rebalance does not wait for more members, and a
-// broker that was killed may come back after 3 s.
-const properties = `process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=127.0.0.1:%[2]d
-listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
-advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs=%[3]s
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-share.coordinator.state.topic.num.partitions=4
-group.initial.rebalance.delay.ms=0
-auto.create.topics.enable=false
-broker.session.timeout.ms=3000
-%[4]s
-`
-
-// Broker is a running Apache Kafka of one node.
+// Broker is a running Apache Kafka, of one node or of several.
 type Broker struct {
 	cmd  *exec.Cmd
 	dir  string
 	libs string
+	heap string // largest of its JVM, as -Xmx has it
 	port int
 	done chan struct{}
 }
@@ -113,9 +88,7 @@ func missing(t testing.TB, err error) {
 // Start starts a broker on an empty directory, installing Kafka first where it
 // is not yet in the cache. extra holds further lines of server.properties.
 func Start(dir, extra string) (*Broker, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
-	defer cancel()
-	libs, err := Install(ctx)
+	libs, err := jars()
 	if err != nil {
 		return nil, err
 	}
@@ -123,26 +96,24 @@ func Start(dir, extra string) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{dir: dir, libs: libs, port: ports[0]}
-	body := fmt.Sprintf(properties, ports[0], ports[1], filepath.Join(dir, "data"), extra)
-	if err := os.WriteFile(b.file(), []byte(body), 0o600); err != nil {
+	n := node{id: 1, controls: true, port: ports[0], controller: ports[1], replicas: 1, extra: extra}
+	b, err := n.format(libs, dir, "512m", clusterID())
+	if err != nil {
 		return nil, err
 	}
-	id, err := b.java("kafka.tools.StorageTool", "random-uuid").Output()
-	if err != nil {
-		return nil, fmt.Errorf("choose a Kafka cluster id: %w", err)
-	}
-	format := b.java("kafka.tools.StorageTool", "format", "--standalone", "-t", strings.TrimSpace(string(id)), "-c", b.file())
-	if out, err := format.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format the Kafka storage: %w: %s", err, lastLine(out))
-	}
 	return b, b.Restart()
+}
+
+func jars() (libs string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), installTimeout)
+	defer cancel()
+	return Install(ctx)
 }
 
 func (b *Broker) file() string { return filepath.Join(b.dir, "server.properties") }
 
 func (b *Broker) java(args ...string) *exec.Cmd {
-	options := []string{"-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(b.libs, "*")}
+	options := []string{"-Xms128m", "-Xmx" + b.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(b.libs, "*")}
 	cmd := exec.Command("java", append(options, args...)...)
 	cmd.Dir = b.dir
 	return cmd
