@@ -39,7 +39,7 @@ service:
   pipelines:
     traces:
       receivers: [%s]
-      processors: [memory_limiter, batch]
+      processors: [%s]
       exporters: [%s]
 `
 
@@ -70,11 +70,12 @@ exporters:
       required_acks: -1
       max_message_bytes: %d
       compression: none
-      allow_auto_topic_creation: false`+queue+service, listen, broker, SpansTopic, MaxMessageBytes, "otlp", "kafka")
+      allow_auto_topic_creation: false`+queue+service, listen, broker, SpansTopic, MaxMessageBytes, "otlp", "memory_limiter, batch", "kafka")
 }
 
 // FromKafka is the configuration of a peer that brings the spans of SpansTopic
-// into the ClickHouse that the DSN names, batch spans at a time.
+// into the ClickHouse that the DSN names, batch spans at a time. It has no memory
+// limiter: what that refuses, the receiver passes over.
 func FromKafka(broker, dsn, group string, batch int) (string, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -91,7 +92,7 @@ func FromKafka(broker, dsn, group string, batch int) (string, error) {
     traces:
       topics: [%s]
       encoding: otlp_proto
-processors:`+limiter+`
+processors:
   batch:
     send_batch_size: %d
     timeout: 1s
@@ -102,7 +103,7 @@ exporters:
     password: %q
     database: %s
     async_insert: false`+queue+service,
-		broker, group, SpansTopic, batch, u.Host, u.User.Username(), password, SpansDatabase, "kafka", "clickhouse"), nil
+		broker, group, SpansTopic, batch, u.Host, u.User.Username(), password, SpansDatabase, "kafka", "batch", "clickhouse"), nil
 }
 
 // Write puts a configuration into dir, and gives the arguments of the peer.

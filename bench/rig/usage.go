@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -75,4 +76,11 @@ func Children(pid int, word string) (found []int) {
 		}
 	}
 	return found
+}
+
+// OwnCPU is what this process has used so far.
+func OwnCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
