@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
@@ -49,81 +47,82 @@ func (r *reading) elements(u *rule, n int, rest []byte) (int, *fault) {
 // array reads elements as far as they are in the usual form and within bounds,
 // and gives how many they are and what is left of the array.
 func (r *reading) array(u *rule, b []byte) (n int, rest []byte) {
-	switch u.op {
-	case opFloats:
-		return r.doubles(u, b)
-	case opIntegers:
-		return r.ints(u, b)
-	case opTexts, opNames:
-		return r.strings(u, b)
+	if !r.candidates {
+		r.expect(b)
 	}
-	return 0, b
+	switch candidates := r.p.Decision.Candidates; u.op {
+	case opFloats:
+		return r.doubles(u, b, candidates)
+	case opIntegers:
+		return r.ints(u, b, candidates)
+	default:
+		return r.strings(u, b, candidates)
+	}
+}
+
+// expect makes a candidate for each element of the first array.
+func (r *reading) expect(b []byte) {
+	d := &r.p.Decision
+	for len(b) > 2 && b[0] == tagElement && b[1] < 0x80 && int(b[1]) <= len(b)-2 && len(d.Candidates) < r.limits.Candidates {
+		d.Candidates = append(d.Candidates, notApplicable)
+		b = b[2+int(b[1]):]
+	}
 }
 
 // element gives the length of an element in the usual form whose AnyValue begins
 // with that tag; it is at b[2:2+size]. It is 0 for another form.
 func element(b []byte, tag byte) (size int) {
-	if len(b) < 4 || b[0] != arrayValues<<3|byte(protowire.BytesType) || b[1] >= 0x80 || b[2] != tag || int(b[1]) > len(b)-2 {
+	if len(b) < 4 || b[0] != tagElement || b[1] >= 0x80 || b[2] != tag || int(b[1]) > len(b)-2 {
 		return 0
 	}
 	return int(b[1])
 }
 
-func (r *reading) doubles(u *rule, b []byte) (n int, rest []byte) {
-	const size = 1 + 8
+func (r *reading) doubles(u *rule, b []byte, to []schema.Candidate) (n int, rest []byte) {
+	const size = 2 + 1 + 8
 	within := &r.ranges.floats[u.of]
-	for ; len(b) >= 2+size && b[1] == size && element(b, tagDouble) == size; b = b[2+size:] {
+	for n < len(to) && len(b) >= size && b[0] == tagElement && b[1] == size-2 && b[2] == tagDouble {
 		x := math.Float64frombits(binary.LittleEndian.Uint64(b[3:]))
 		if x != x {
 			x = nan
 		} else if !(x >= within.least && x <= within.most) {
 			break
 		}
-		c, f := r.candidate(n)
-		if f != nil {
-			break
-		}
-		*field[float64](c, u.at) = x
+		*field[float64](&to[n], u.at) = x
+		b = b[size:]
 		n++
 	}
 	return n, b
 }
 
-func (r *reading) ints(u *rule, b []byte) (n int, rest []byte) {
+func (r *reading) ints(u *rule, b []byte, to []schema.Candidate) (n int, rest []byte) {
 	most := r.ranges.ints[u.of]
-	for {
+	for n < len(to) {
 		size := element(b, tagInt)
 		if size == 0 {
-			return n, b
+			break
 		}
 		x, length := varint(b[3 : 2+size])
 		if 1+length != size || int64(x) < -1 || int64(x) > most {
-			return n, b
+			break
 		}
-		c, f := r.candidate(n)
-		if f != nil {
-			return n, b
-		}
-		*field[int64](c, u.at) = int64(x)
+		*field[int64](&to[n], u.at) = int64(x)
 		b = b[2+size:]
 		n++
 	}
+	return n, b
 }
 
-func (r *reading) strings(u *rule, b []byte) (n int, rest []byte) {
-	for {
+func (r *reading) strings(u *rule, b []byte, to []schema.Candidate) (n int, rest []byte) {
+	for n < len(to) {
 		size := element(b, tagString)
-		if size == 0 || int(b[3]) != size-2 || size-2 > r.limits.TextBytes {
-			return n, b
-		}
-		s := b[4 : 2+size]
-		c, f := r.candidate(n)
-		if f != nil || !u.put(c, s) {
-			return n, b
+		if size == 0 || int(b[3]) != size-2 || size-2 > r.limits.TextBytes || !u.put(&to[n], b[4:2+size]) {
+			break
 		}
 		b = b[2+size:]
 		n++
 	}
+	return n, b
 }
 
 // put is false for what is no text, or no name that is known.

@@ -118,6 +118,8 @@ const (
 	tagDouble = anyDouble<<3 | byte(protowire.Fixed64Type)
 	tagArray  = anyArray<<3 | byte(protowire.BytesType)
 
+	tagElement = arrayValues<<3 | byte(protowire.BytesType)
+
 	tagKey               = keyValueKey<<3 | byte(protowire.BytesType)
 	tagValue             = keyValueValue<<3 | byte(protowire.BytesType)
 	tagResourceAttribute = resourceAttributes<<3 | byte(protowire.BytesType)
