@@ -24,6 +24,7 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/kvspan"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -263,4 +264,21 @@ func TestVLLMRequestID(t *testing.T) {
 	} {
 		require.Equal(t, want, vllmRequestID(id))
 	}
+}
+
+// In the steady state neither parts nor messages cost an allocation.
+func TestExtractAllocatesNothing(t *testing.T) {
+	req := request(t, spanOf(contract()), spanOf(replay()), spanOf(plain()))
+	var out Result
+	var batcher wire.Batcher
+	limits := DefaultLimits(now)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if Extract(req, limits, &out) != nil || len(out.Parts) != 3 {
+			panic("not read")
+		}
+		for i := range out.Parts {
+			_ = batcher.Add(&out.Parts[i])
+		}
+		batcher.Reuse(batcher.Messages())
+	}))
 }
