@@ -21,7 +21,7 @@ type question struct {
 
 // questions in the order in which they are asked.
 var questions = []question{
-	{"P1", (*bench).columns}, {"P2", (*bench).fromKafka}, {"P3", (*bench).toKafka}, {"P8", (*bench).decide}, {"P9", (*bench).fleet},
+	{"P1", (*bench).columns}, {"P2", (*bench).fromKafka}, {"P3", (*bench).toKafka}, {"P4", (*bench).memory}, {"P5", (*bench).wholePath}, {"P8", (*bench).decide}, {"P9", (*bench).fleet},
 }
 
 func ids() (out []string) {
