@@ -33,7 +33,7 @@ func (r *Receiver) httpServer() *http.Server {
 func (r *Receiver) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           atWork(h),
-		TLSConfig:         r.cfg.TLS,
+		TLSConfig:         r.cfg.TLS.Clone(), // a server changes its own; nil stays nil
 		ConnContext:       ofConnection,
 		ReadHeaderTimeout: min(grace, r.cfg.ReadTimeout),
 		ReadTimeout:       r.cfg.ReadTimeout,

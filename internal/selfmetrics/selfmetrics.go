@@ -186,7 +186,7 @@ func ServeTLS(ctx context.Context, addr string, handler http.Handler, encrypted 
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics on %s: %w", addr, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerWait, TLSConfig: encrypted}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerWait, TLSConfig: encrypted.Clone()}
 	serve := server.Serve
 	if encrypted != nil {
 		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
