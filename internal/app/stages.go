@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -71,7 +72,8 @@ func newLoad(cfg load.Config, b *Backend, reg prometheus.Registerer, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	if err := reg.Register(reader); err != nil {
+	var known prometheus.AlreadyRegisteredError // by another load of this process
+	if err := reg.Register(reader); err != nil && !errors.As(err, &known) {
 		return nil, fmt.Errorf("metrics of the Kafka reader: %w", err)
 	}
 	l, err := load.New(cfg, load.Options{

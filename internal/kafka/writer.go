@@ -109,9 +109,21 @@ func (w *Writer) Produce(ctx context.Context, topic string, messages ...Message)
 		err = ctx.Err()
 	}
 	if err != nil {
-		return Classify(err)
+		return forSender(Classify(err))
 	}
 	return nil
+}
+
+// forSender has a sender wait for what an administrator of Kafka can mend: told that
+// it is permanent, it would throw away what it has. What is wrong with the messages
+// themselves stays permanent.
+func forSender(e *Error) *Error {
+	switch kafkago.Error(e.Code) {
+	case kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed, kafkago.SASLAuthenticationFailed,
+		kafkago.PolicyViolation, kafkago.InvalidRequiredAcks, kafkago.UnsupportedCompressionType, kafkago.UnsupportedForMessageFormat:
+		return &Error{Class: Retryable, Code: e.Code, Text: e.Text, Err: e.Err}
+	}
+	return e
 }
 
 // check sets the topic and sums the bytes.
