@@ -51,24 +51,32 @@ func OpenEmbedded(ctx context.Context, d *Dir, s *Settings, log *slog.Logger) (*
 // only one of them leaves the other out.
 func OpenOutside(ctx context.Context, s *Settings, needKafka, needClickHouse bool) (*Backend, error) {
 	b := &Backend{DSN: s.ClickHouse.DSN}
+	if err := s.named(needKafka, needClickHouse); err != nil {
+		return nil, err
+	}
 	if needKafka {
-		if len(s.Kafka.Brokers) == 0 {
-			return nil, errors.New("no Kafka: give --kafka HOST:PORT, or run everything in one process with `kvwhatif up`")
-		}
 		b.Cluster = s.Kafka
 		if err := b.ensureTopics(ctx, s); err != nil {
 			return nil, err
 		}
 	}
 	if needClickHouse {
-		if b.DSN == "" {
-			return nil, errNoClickHouse
-		}
 		if err := b.connect(ctx, s); err != nil {
-			return nil, err
+			return nil, errors.Join(err, b.Close())
 		}
 	}
 	return b, nil
+}
+
+// named says which server the settings should name and do not.
+func (s *Settings) named(needKafka, needClickHouse bool) error {
+	if needKafka && len(s.Kafka.Brokers) == 0 {
+		return errors.New("no Kafka: give --kafka HOST:PORT, or run everything in one process with `kvwhatif up`")
+	}
+	if needClickHouse && s.ClickHouse.DSN == "" {
+		return errNoClickHouse
+	}
+	return nil
 }
 
 func (b *Backend) startBroker(d *Dir, log *slog.Logger) (err error) {

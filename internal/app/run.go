@@ -145,26 +145,33 @@ func Collect(ctx context.Context, s *Settings, log *slog.Logger, announce Announ
 	return p.wait()
 }
 
-// Load runs the loader alone, until ctx ends.
+// Load runs the loader alone, until ctx ends. It waits for servers that are away:
+// until they answer it is alive, and not ready.
 func Load(ctx context.Context, s *Settings, log *slog.Logger, announce Announce) error {
-	b, err := OpenOutside(ctx, s, true, true)
-	if err != nil {
+	if err := s.named(true, true); err != nil {
 		return err
 	}
-	defer b.Close()
 	p := newProcess(ctx, "load", log)
-	l, err := newLoad(s.Load, b, p.registry, log)
-	if err != nil {
-		return err
-	}
-	p.health.Add("clickhouse", b.Conn.Ping)
 	metrics, err := p.listen(s.Listen)
 	if err == nil {
 		err = p.profile(s.Pprof)
 	}
 	if err != nil {
-		return err
+		return p.fail(err)
 	}
+	b, err := awaitOutside(p.ctx, s, true, true, log)
+	if err != nil && ctx.Err() != nil {
+		return p.wait()
+	}
+	if err != nil {
+		return p.fail(err)
+	}
+	defer b.Close()
+	l, err := newLoad(s.Load, b, p.registry, log)
+	if err != nil {
+		return p.fail(err)
+	}
+	p.health.Add("clickhouse", b.Conn.Ping)
 	p.group.Go(func() error { return l.run(p.ctx) })
 	announce(Endpoints{Kafka: b.Cluster.String(), Metrics: metrics})
 	return p.wait()
