@@ -291,8 +291,8 @@ func (o *Completed) take(data []byte, now time.Time) (done bool, err error) {
 	if !e.Stop {
 		return false, nil
 	}
-	if e.Timings.Cached == nil || e.Timings.Computed == nil {
-		return false, fmt.Errorf("llama.cpp completion: %w: the last event has no timings", ErrAnswer)
+	if e.Timings.Cached == nil || e.Timings.Computed == nil || *e.Timings.Cached < 0 || *e.Timings.Computed < 0 {
+		return false, fmt.Errorf("llama.cpp completion: %w: the last event has no timings: %.200q", ErrAnswer, data)
 	}
 	o.Cached, o.Computed = *e.Timings.Cached, *e.Timings.Computed
 	return true, nil
