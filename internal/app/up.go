@@ -5,8 +5,11 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/kvwhatif/kvwhatif/calibrate/read"
 	"github.com/kvwhatif/kvwhatif/calibrate/serve"
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 )
 
 // Up runs every stage in this process, on embedded engines where the settings
@@ -48,6 +51,11 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	load := st.load // st is nil after a failure below
 	p.group.Go(func() error { return load.run(p.ctx) })
 	p.health.Add("clickhouse", b.Conn.Ping)
+	if b.database != nil {
+		if err = p.registry.Register(restarts(b.database)); err != nil {
+			return nil, at, err
+		}
+	}
 	if err = s.openDoor(p.log); err != nil {
 		return nil, at, err
 	}
@@ -64,4 +72,10 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	}
 	at.Metrics, err = p.listen(s.Listen)
 	return st, at, err
+}
+
+// restarts counts how often the embedded database died and was started again.
+func restarts(e *clickhouse.Embedded) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "kvwhatif_clickhouse_restarts_total",
+		Help: "Times that the embedded ClickHouse died and was started again."}, func() float64 { return float64(e.Restarts()) })
 }
