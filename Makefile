@@ -1,5 +1,5 @@
 # What people and CI run. `make` alone lists the targets.
-# Variables: FUZZTIME=5s of each fuzz target; CI=true makes every real part required.
+# Variables: FUZZTIME=5s of each fuzz target; KILLS=200 of make crash; CI=true makes every real part required.
 
 SHELL := /bin/sh
 BIN := bin/kvwhatif
@@ -7,6 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X github.com/kvwhatif/kvwhatif/internal/app.Version=$(VERSION)
 FUZZTIME ?= 5s
 BENCHTIME ?= 1s
+KILLS ?= 200
 
 # Under CI every part is required and the race detector is on; a laptop runs
 # what it can.
@@ -47,6 +48,12 @@ nightly: ## the long tests too, then a minute of each fuzz target
 	KVWHATIF_NIGHTLY=1 go test -tags nightly -timeout 3h ./...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
 
+.PHONY: crash
+crash: ## kill -9 every process, KILLS=200 times, and count again what was sent
+	@deploy/install-clickhouse.sh
+	@go run ./internal/kafka/install
+	KVWHATIF_CRASH_KILLS=$(KILLS) go test ./e2e/crash -run 'TestKills$$|TestKillsOfUp$$' -count=1 -v -timeout 2h
+
 .PHONY: generate
 generate: ## rewrite what is generated: protocol code, dashboards, schemas
 	go generate ./...
@@ -60,7 +67,7 @@ kafka: ## put Apache Kafka, which tests use, into the user's cache
 	@go run ./internal/kafka/install
 
 .PHONY: llama
-llama: ## build the llama.cpp server, a real engine, into the user's cache (15 minutes)
+llama: ## build the llama.cpp server, a real engine, into the user's cache (5 to 15 minutes)
 	@deploy/install-llama.sh
 
 .PHONY: lint
@@ -80,7 +87,11 @@ fuzz: ## a short run of each fuzz target
 	done <bin/fuzz.txt
 
 .PHONY: bench
-bench: ## the benchmarks
+bench: engine kafka ## measure against the targets and an OpenTelemetry Collector (BENCH_PEER=0: without), some 20 minutes
+	go run ./bench --results bench/results --profiles bench/profiles --write docs/PERFORMANCE.md $(BENCH)
+
+.PHONY: microbench
+microbench: ## the benchmarks of single packages
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: clean

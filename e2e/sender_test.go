@@ -32,9 +32,6 @@ type sender struct {
 	base     time.Time
 	client   coltrace.TraceServiceClient
 	accepted atomic.Int64 // batches
-	inFlight atomic.Int64 // exports under way
-	resent   atomic.Int64 // exports after one of the same batch had failed
-	step     func(accepted int)
 
 	mu       sync.Mutex
 	failures map[codes.Code]string // one message of each code
@@ -55,7 +52,7 @@ func dial(t *testing.T, addr string) coltrace.TraceServiceClient {
 func newSender(t *testing.T, addr string, spans int) *sender {
 	return &sender{
 		client: dial(t, addr), base: time.Now().Add(-time.Hour - time.Duration(spans)*50*time.Millisecond).Truncate(time.Minute),
-		step: func(int) {}, failures: map[codes.Code]string{},
+		failures: map[codes.Code]string{},
 	}
 }
 
@@ -75,16 +72,13 @@ func (s *sender) batch(ctx context.Context, first, end int) error {
 		spans = append(spans, spanOf(contract(n, s.base)))
 	}
 	request := requestOf(spans...)
-	for try := 0; ; try++ {
-		if try > 0 {
-			s.resent.Add(1)
-		}
+	for {
 		answer, err := s.export(ctx, request)
 		switch {
 		case err == nil && answer.GetPartialSuccess().GetRejectedSpans() > 0:
 			return status.Error(codes.InvalidArgument, answer.GetPartialSuccess().GetErrorMessage())
 		case err == nil:
-			s.step(int(s.accepted.Add(1)))
+			s.accepted.Add(1)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -100,8 +94,6 @@ func (s *sender) batch(ctx context.Context, first, end int) error {
 }
 
 func (s *sender) export(ctx context.Context, r *coltrace.ExportTraceServiceRequest) (*coltrace.ExportTraceServiceResponse, error) {
-	s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, exportLimit)
 	defer cancel()
 	return s.client.Export(ctx, r)

@@ -148,3 +148,14 @@ func (d *tables) difference() error {
 	}
 	return nil
 }
+
+// checkOnce wants each of the requests below n once, with its one span, and the
+// rollups of that.
+func checkOnce(t *testing.T, d *tables, n int) {
+	t.Helper()
+	d.eventually(n, "SELECT count() FROM requests FINAL")
+	require.EqualValues(t, n, d.number("SELECT uniqExact(request_id) FROM requests FINAL WHERE length(spans) = 1 AND length(contents) = 1"))
+	d.eventually((n+1)/2, "SELECT count() FROM transfers FINAL") // inserted after the requests
+	d.slicesEqualARecount()
+	require.EqualValues(t, n, d.number("SELECT sum(n) FROM slices_between(from = '2000-01-01 00:00:00', until = '2100-01-01 00:00:00')"))
+}

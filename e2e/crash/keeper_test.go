@@ -20,7 +20,7 @@ import (
 const (
 	// patience bounds each wait for another process; nothing usual takes nearly
 	// as long.
-	patience = 3 * time.Minute
+	patience = 2 * time.Minute
 	tick     = 20 * time.Millisecond
 	// restartPause is between two starts of a process that can not start yet, as
 	// an init system has one.
@@ -53,6 +53,7 @@ type keeper struct {
 	self  bool
 	heard func(stdout []byte) error // takes in what it prints once it is ready
 
+	gate    sync.Mutex // held: it is not started again
 	mu      sync.Mutex
 	cmd     *exec.Cmd
 	up      bool
@@ -72,7 +73,7 @@ func keep(t *testing.T, k *keeper) *keeper {
 	t.Cleanup(func() {
 		k.stop()
 		if t.Failed() {
-			t.Logf("the end of what %s said:\n%s", k.name, tail(k.lastWords(dir), 3000))
+			t.Logf("the end of what %s said:\n%s", k.name, tail(k.lastWords(dir), 1500))
 		}
 	})
 	eventually(t, patience, k.isUp)
@@ -104,6 +105,8 @@ func (k *keeper) loop(dir string) {
 // begin starts it once, and has somebody wait until it is ready. It is nil at the
 // end.
 func (k *keeper) begin(dir string) *exec.Cmd {
+	k.gate.Lock()
+	defer k.gate.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ending {

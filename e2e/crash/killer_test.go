@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -47,6 +48,7 @@ type killer struct {
 	say    func(format string, args ...any)
 	begun  time.Time
 	kills  []*kill
+	atLast int64              // offsets that load had reached at the last kill, in all
 	read   map[string]float64 // parts read, by loader's life as last seen
 }
 
@@ -65,11 +67,15 @@ func (k *killer) run(ctx context.Context) error {
 			turn = k.rand.Perm(len(k.rig.victims))
 		}
 		v := k.rig.victims[turn[0]]
-		if turn = turn[1:]; !k.plan.inTurn {
-			turn = nil
-			v = k.anyUp()
+		turn = turn[1:]
+		up := func() error { return errors.Join(v.up(), k.working(ctx, v)) }
+		if !k.plan.inTurn { // one that is up, whatever else is down
+			up = func() error {
+				v = k.rig.victims[k.rand.IntN(len(k.rig.victims))]
+				return v.up()
+			}
 		}
-		if err := k.await(ctx, v.up); err != nil {
+		if err := k.await(ctx, up); err != nil {
 			return err
 		}
 		if err := k.strike(ctx, v); err != nil {
@@ -81,17 +87,6 @@ func (k *killer) run(ctx context.Context) error {
 	}
 	k.attribute()
 	return k.rig.fell()
-}
-
-// anyUp draws among the victims that are up, so that some are killed while others
-// are down.
-func (k *killer) anyUp() *victim {
-	for {
-		v := k.rig.victims[k.rand.IntN(len(k.rig.victims))]
-		if v.up() == nil {
-			return v
-		}
-	}
 }
 
 func (k *killer) pause(ctx context.Context, d time.Duration) error {
@@ -119,9 +114,37 @@ func (k *killer) await(ctx context.Context, up func() error) error {
 	}
 }
 
+// working says what is missing until the end of v has load read something again:
+// that it has read since the last kill, and not committed all.
+func (k *killer) working(ctx context.Context, v *victim) error {
+	if !v.rereads {
+		return nil
+	}
+	next := k.look()
+	if total(next) <= k.atLast {
+		return errors.New("load has read nothing since the last kill")
+	}
+	if len(k.uncommitted(ctx, next)) == 0 {
+		return errors.New("load has committed all that it has read")
+	}
+	return nil
+}
+
+func total(next map[int]int64) (n int64) {
+	for _, offset := range next {
+		n += offset
+	}
+	return n
+}
+
 // strike kills v while something is under way, and notes what.
 func (k *killer) strike(ctx context.Context, v *victim) error {
 	next := k.look()
+	k.atLast = max(k.atLast, total(next))
+	var redo map[int][2]int64
+	if v.broker { // nobody can be asked afterwards
+		redo = k.uncommitted(ctx, next)
+	}
 	select {
 	case <-k.sender.begun: // an old word
 	default:
@@ -133,11 +156,9 @@ func (k *killer) strike(ctx context.Context, v *victim) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	x := &kill{Victim: v.name, victim: v, InFlight: k.sender.inFlight.Load(), Down: -1}
-	if v.rereads && v.name != "broker" {
+	x := &kill{Victim: v.name, victim: v, InFlight: k.sender.inFlight.Load(), Down: -1, redo: redo}
+	if v.rereads && !v.broker {
 		defer func() { x.redo = k.uncommitted(ctx, next) }() // what nobody can commit any more
-	} else if v.rereads {
-		x.redo = k.uncommitted(ctx, next)
 	}
 	x.Seconds, x.resent = time.Since(k.begun).Seconds(), k.sender.failed.Load()
 	if v.kill() != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -47,6 +48,7 @@ type rig struct {
 type victim struct {
 	name    string
 	rereads bool // after its end, load begins where it had committed
+	broker  bool // the broker ends with it
 	up      func() error
 	kill    func() error
 }
@@ -112,7 +114,7 @@ func (r *rig) startBroker(t *testing.T, dir string) *kafkatest.Broker {
 	var wait sync.WaitGroup
 	up := true
 	t.Cleanup(func() { wait.Wait(); broker.Kill() })
-	v := &victim{name: "broker", rereads: true}
+	v := &victim{name: "broker", rereads: true, broker: true}
 	v.up = func() error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -215,6 +217,7 @@ func startUp(t *testing.T, dir string) *rig {
 	}}
 	r.loaders = append(r.loaders, l)
 	r.keep(t, l.keeper, true)
+	r.victims[0].broker = true
 	r.grpc, r.http, r.kafka, r.reader = l.at.GRPC, l.at.HTTP, l.at.Kafka, l.at.ClickHouse
 	r.victims = append(r.victims, databaseVictim(l.keeper))
 	return r
@@ -278,4 +281,31 @@ func migrate(dsn string) ([]byte, error) {
 	cmd := exec.Command(program, "migrate", "--clickhouse", dsn)
 	cmd.Env = environment()
 	return cmd.CombinedOutput()
+}
+
+func (r *rig) victimOf(name string) *victim {
+	for _, v := range r.victims {
+		if v.name == name {
+			return v
+		}
+	}
+	panic("no victim is named " + name)
+}
+
+// spare takes a process from the victims.
+func (r *rig) spare(name string) {
+	r.victims = slices.DeleteFunc(r.victims, func(v *victim) bool { return v.name == name })
+}
+
+// where is how far each loader and the group are, by partition.
+func (r *rig) where(ctx context.Context) string {
+	cluster := kafka.Brokers(r.kafka)
+	ends, err := kafka.EndOffsets(ctx, cluster, schema.TopicParts)
+	committed, err2 := kafka.Committed(ctx, cluster, load.Group, schema.TopicParts)
+	said := fmt.Sprintf("ends %v (%v), committed %v (%v)", ends, err, committed, err2)
+	for _, l := range r.loaders {
+		p, err := scrape(l.metrics())
+		said += fmt.Sprintf("; %s has inserted %v (%v)", l.keeper.name, p.next, err)
+	}
+	return said
 }

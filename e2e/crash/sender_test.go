@@ -129,9 +129,9 @@ func (s *sender) work(ctx context.Context, d door, batches <-chan []item, r *ran
 func (s *sender) until(ctx context.Context, d door, batch []item, again bool) error {
 	for try := 0; ; try++ {
 		switch {
-		case try > 0:
+		case try == 1: // however often
 			s.failed.Add(int64(len(batch)))
-		case again:
+		case again && try == 0:
 			s.doubled.Add(int64(len(batch)))
 		}
 		refused, retry, err := s.export(ctx, d, batch)

@@ -1,9 +1,0 @@
-//go:build !nightly
-
-package e2e
-
-// How much is sent, and how often something is killed.
-const (
-	killSpans  = 20_000
-	killRounds = 1
-)
