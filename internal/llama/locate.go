@@ -14,7 +14,7 @@ const Version = "11434.0.0"
 const EnvServer = "KVWHATIF_LLAMA_SERVER"
 
 // ErrNotInstalled says that there is no llama-server.
-var ErrNotInstalled = errors.New("no llama-server: run `make llama` (deploy/install-llama.sh, 10 to 15 minutes), or set " + EnvServer)
+var ErrNotInstalled = errors.New("no llama-server: run `make llama` (deploy/install-llama.sh, 5 to 15 minutes), or set " + EnvServer)
 
 // Find gives the path of the llama-server: the one that EnvServer names, or the
 // installed one. ErrNotInstalled where there is none.

@@ -23,7 +23,7 @@ type Config struct {
 	Workers []WorkerConfig // default: DefaultWorkers
 	// BlockTokens is the tokens of a prefix block; 0: 64.
 	BlockTokens int
-	// Sessions is how many prefixes a worker holds at once, each in a slot; 0: 2.
+	// Sessions is how many prefixes a worker holds at once, each in a slot; 0: 1.
 	Sessions int
 	// Context is the longest prompt, tokens; 0: 4096.
 	Context int
@@ -38,9 +38,9 @@ type WorkerConfig struct {
 
 // DefaultWorkers is a worker on a fast link, where fetching pays, and one on a slow
 // link, where it does not: computing 1,024 tokens takes as long as their 8.4 MB take
-// at 5 to 10 MB/s.
+// at 5 to 20 MB/s, by the machine.
 func DefaultWorkers() []WorkerConfig {
-	return []WorkerConfig{{"worker-fast", "link-fast", 40e6}, {"worker-slow", "link-slow", 3e6}}
+	return []WorkerConfig{{"worker-fast", "link-fast", 100e6}, {"worker-slow", "link-slow", 3e6}}
 }
 
 func (c *Config) setDefaults() (err error) {
@@ -59,7 +59,7 @@ func (c *Config) setDefaults() (err error) {
 		c.BlockTokens = 64
 	}
 	if c.Sessions == 0 {
-		c.Sessions = 2
+		c.Sessions = 1
 	}
 	if c.Context == 0 {
 		c.Context = 4096

@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"os"
 	"path/filepath"
@@ -43,7 +42,7 @@ func (f *Fleet) decide(i int, r *Request, since time.Time, o *Options) (*plan, e
 	q := &fleet.Query{
 		Index: i, Now: p.at.Sub(since).Seconds(), Model: Model, GPU: GPU, PromptTokens: int64(prompt),
 	}
-	home := f.home(r.ID)
+	home := f.workers[r.Home%len(f.workers)]
 	name, stored := f.tier.longest(r.Blocks)
 	f.candidates(q, r, home, len(stored.blocks), stored.bytes)
 	chosen := o.Decide(q)
@@ -105,13 +104,6 @@ func (w *worker) resident(blocks []int64) int {
 		most = max(most, common(w.slots[i].blocks, blocks))
 	}
 	return most
-}
-
-// home is the worker that a request is meant for.
-func (f *Fleet) home(id string) *worker {
-	h := fnv.New32a()
-	h.Write([]byte(id))
-	return f.workers[h.Sum32()%uint32(len(f.workers))]
 }
 
 // candidates lists the ways in which a request could run: recompute (or resident),

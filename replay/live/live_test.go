@@ -23,7 +23,7 @@ import (
 func TestStreamIsDeterministic(t *testing.T) {
 	a, b := DefaultTraffic().Stream(), DefaultTraffic().Stream()
 	assert.Equal(t, a, b)
-	require.Len(t, a, 150)
+	require.Len(t, a, 180)
 	shared, longest := 0, 0
 	for i, r := range a {
 		require.True(t, i == 0 || r.At >= a[i-1].At)
@@ -103,7 +103,7 @@ func TestWrongFleetsAndRequests(t *testing.T) {
 func started(t *testing.T) *Fleet {
 	llamatest.Binary(t)
 	f, err := Start(t.Context(), t.TempDir(), Config{
-		Shape: llamatest.TinyShape(), Context: 2048, BlockTokens: 16,
+		Shape: llamatest.TinyShape(), Context: 2048, BlockTokens: 16, Sessions: 2,
 		Workers: []WorkerConfig{{"w1", "l1", 20e6}, {"w2", "l2", 20e6}},
 	})
 	require.NoError(t, err)
@@ -122,14 +122,14 @@ func TestRealTraffic(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
 	traffic := DefaultTraffic()
-	traffic.Requests, traffic.Every = 60, 10*time.Millisecond
+	traffic.Requests, traffic.Every, traffic.Affinity = 80, 10*time.Millisecond, 0.3
 	parts, err := f.Run(t.Context(), traffic.Stream(), Options{
 		Policy: "fetch-all", Tracer: provider.Tracer("t"),
 		Decide: fleet.FetchAll(f.PredictBy(f.Prior(ladder)), fleet.Exploration{Share: 0.5, Salt: 1}),
 	})
 	require.NoError(t, err)
-	require.Len(t, parts, 60)
-	assert.Len(t, exporter.GetSpans(), 60)
+	require.Len(t, parts, 80)
+	assert.Len(t, exporter.GetSpans(), 80)
 	paths := map[schema.Path]int{}
 	for i := range parts {
 		checkPart(t, &parts[i])

@@ -10,6 +10,7 @@ import (
 type Request struct {
 	ID       string
 	At       time.Duration // after the run's start
+	Home     int           // the worker that it is meant for, modulo their number
 	Blocks   []int64
 	Suffix   int // tokens after the last block, at least 1
 	Generate int // tokens, at least 1
@@ -24,14 +25,16 @@ type Traffic struct {
 	System        int           // blocks of each of two system prompts that conversations begin with
 	First, Grow   int           // blocks of the first turn, and of each more: 1 to twice that, on average this
 	Generate      int           // tokens
+	Affinity      float64       // share of requests meant for the worker of their conversation; the rest for any
 	Seed          uint64
 }
 
-// DefaultTraffic is three minutes that two workers are a third busy with.
+// DefaultTraffic is three minutes of four conversations on each of two workers,
+// which keep them half busy; prompts have 800 tokens on average.
 func DefaultTraffic() Traffic {
 	return Traffic{
-		Requests: 150, Every: 1200 * time.Millisecond, Conversations: 6, Turns: 6,
-		System: 3, First: 3, Grow: 2, Generate: 2, Seed: 1,
+		Requests: 180, Every: time.Second, Conversations: 8, Turns: 6,
+		System: 3, First: 3, Grow: 2, Generate: 2, Affinity: 1, Seed: 1,
 	}
 }
 
@@ -55,7 +58,11 @@ func (t Traffic) Stream() []Request {
 	at := 0.0
 	for i := range out {
 		at += rng.ExpFloat64() * t.Every.Seconds()
-		c := &active[rng.IntN(len(active))]
+		home := rng.IntN(len(active))
+		c := &active[home]
+		if rng.Float64() >= t.Affinity {
+			home = rng.IntN(1 << 16)
+		}
 		if c.turns == 0 {
 			system := int64(-1 - rng.IntN(2))
 			c.blocks = make([]int64, 0, 16)
@@ -67,7 +74,7 @@ func (t Traffic) Stream() []Request {
 			c.blocks = fresh(c.blocks[:len(c.blocks):len(c.blocks)], t.Grow)
 		}
 		out[i] = Request{
-			ID: fmt.Sprintf("live-%d-%d", t.Seed, i), At: time.Duration(at * float64(time.Second)),
+			ID: fmt.Sprintf("live-%d-%d", t.Seed, i), At: time.Duration(at * float64(time.Second)), Home: home,
 			Blocks: c.blocks, Suffix: 8 + rng.IntN(24), Generate: max(1, t.Generate),
 		}
 		if c.turns++; c.turns >= t.Turns {
