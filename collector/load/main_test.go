@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
@@ -134,6 +135,7 @@ func (m *member) Commit(_ context.Context, messages ...kafka.Message) error {
 type world struct {
 	t     testing.TB
 	conn  *clickhouse.Conn
+	local []driver.Conn // of shards
 	topic *topic
 	cfg   Config
 	now   func() time.Time
@@ -143,6 +145,10 @@ func newWorld(t testing.TB) *world {
 	conn := clickhousetest.Open(t)
 	_, err := migrate.Up(context.Background(), conn)
 	require.NoError(t, err)
+	return worldOf(t, conn)
+}
+
+func worldOf(t testing.TB, conn *clickhouse.Conn) *world {
 	cfg := Default()
 	cfg.SweepEvery = time.Hour // tests sweep by hand
 	cfg.Linger = 0
@@ -150,7 +156,7 @@ func newWorld(t testing.TB) *world {
 }
 
 func (w *world) loader(source Source) *Loader {
-	l, err := New(w.cfg, Options{Conn: w.conn, Source: source, Dead: w.topic, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	l, err := New(w.cfg, Options{Conn: w.conn, Shards: w.local, Source: source, Dead: w.topic, Now: w.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	require.NoError(w.t, err)
 	return l
 }
@@ -201,4 +207,4 @@ func (w *world) lines(query string) string {
 	return string(b)
 }
 
-const currentSlices = "slices FINAL WHERE (minute, gen) IN (SELECT minute, max(gen) FROM slices GROUP BY minute)"
+const currentSlices = "slices FINAL WHERE (shard, minute, gen) GLOBAL IN (SELECT shard, minute, max(gen) FROM slices GROUP BY shard, minute)"

@@ -11,9 +11,9 @@ import (
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// insertPatience is how long a server may take over one packet of its answer to
-// an insert.
-const insertPatience = 5 * time.Minute
+// lookEvery is how often one who waits for the server's answer to an insert looks
+// whether its own side still goes on.
+const lookEvery = time.Second
 
 // InsertColumns sends one block of typed columns over the native protocol and
 // returns once the server has it. insert is the statement without VALUES. The
@@ -25,13 +25,36 @@ func (c *Conn) InsertColumns(ctx context.Context, insert string, columns []proto
 		return err
 	}
 	defer client.Close()
+	asTheyAre := make([]proto.InputColumn, len(columns))
+	for i, c := range columns {
+		asTheyAre[i] = proto.InputColumn{Name: c.Name, Data: typed{c.Data}}
+	}
 	settings := []chgo.Setting{{Key: "async_insert", Value: "0", Important: true}}
-	err = client.Do(ctx, chgo.Query{Body: insert + " VALUES", Input: columns, Settings: settings})
+	err = client.Do(ctx, chgo.Query{Body: insert + " VALUES", Input: asTheyAre, Settings: settings})
 	var exception *chgo.Exception
 	if errors.As(err, &exception) {
 		return classifyCode(int(exception.Code), exception.Message, err)
 	}
 	return err
+}
+
+// typed is a column that keeps its type: it is not fitted to the table's, which may
+// be an aggregate function of it. The server converts.
+type typed struct{ proto.ColInput }
+
+// EncodeState writes what comes before the values of some types.
+func (t typed) EncodeState(b *proto.Buffer) {
+	if s, ok := t.ColInput.(proto.StateEncoder); ok {
+		s.EncodeState(b)
+	}
+}
+
+// Prepare makes the column ready to be encoded.
+func (t typed) Prepare() error {
+	if p, ok := t.ColInput.(proto.Preparable); ok {
+		return p.Prepare()
+	}
+	return nil
 }
 
 // dial connects to the first address that answers.
@@ -41,7 +64,7 @@ func (c *Conn) dial(ctx context.Context) (client *chgo.Client, err error) {
 		client, err = chgo.Dial(ctx, chgo.Options{
 			Address: addr, Database: o.Auth.Database, User: o.Auth.Username, Password: o.Auth.Password,
 			ClientName: "kvwhatif", Compression: chgo.CompressionLZ4, TLS: o.TLS,
-			DialTimeout: o.DialTimeout, ReadTimeout: insertPatience,
+			DialTimeout: o.DialTimeout, ReadTimeout: lookEvery,
 		})
 		if err == nil {
 			return client, nil
