@@ -5,8 +5,8 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kvwhatif/kvwhatif/collector/extract"
@@ -19,8 +19,13 @@ import (
 // the resource of its span, so all of a request can be much more than it.
 const maxChunk = 4 << 20
 
+// lendable is how long a call to Kafka may have taken for its memory to be used
+// again: much less than the timeout of one attempt, for an attempt that was given
+// up may still be reading what a later one has sent well.
+const lendable = time.Second
+
 // Producer is what is needed of Kafka; *kafka.Writer is one. It returns nil only
-// once all in-sync replicas have every message.
+// once all in-sync replicas have every message, and does not read them after that.
 type Producer interface {
 	Produce(ctx context.Context, topic string, messages ...kafka.Message) error
 }
@@ -29,6 +34,7 @@ type Producer interface {
 type Publisher struct {
 	producer Producer
 	now      func() time.Time
+	packers  sync.Pool // of *packer that nobody uses
 }
 
 // New makes a Publisher that sends by p.
@@ -39,29 +45,32 @@ func New(p Producer) *Publisher { return &Publisher{producer: p, now: time.Now} 
 // in Kafka, and the whole request can be sent again; kafka.IsRetryable says
 // whether that can help.
 func (p *Publisher) Publish(ctx context.Context, r *extract.Result) error {
-	messages := pack(r)
-	if len(messages) > 0 {
-		if err := p.producer.Produce(ctx, schema.TopicParts, messages...); err != nil {
-			return fmt.Errorf("send parts to topic %s: %w", schema.TopicParts, err)
-		}
+	if err := p.parts(ctx, r); err != nil {
+		return fmt.Errorf("send parts to topic %s: %w", schema.TopicParts, err)
 	}
 	return p.bury(ctx, r.Rejected)
 }
 
-// pack encodes the parts, and moves those that are too large.
-func pack(r *extract.Result) []kafka.Message {
-	var batcher wire.Batcher
-	for i := range r.Parts {
-		if err := batcher.Add(&r.Parts[i]); errors.Is(err, wire.ErrTooLarge) {
-			r.Refuse(i, err)
+// parts sends the parts, in memory that was used before where there is some.
+func (p *Publisher) parts(ctx context.Context, r *extract.Result) error {
+	k, ok := p.packers.Get().(*packer)
+	if !ok {
+		k = new(packer)
+	}
+	k.pack(r)
+	if len(k.messages) > 0 {
+		began := time.Now()
+		if err := p.producer.Produce(ctx, schema.TopicParts, k.messages...); err != nil {
+			return err
+		}
+		if time.Since(began) > lendable {
+			return nil
 		}
 	}
-	packed := batcher.Messages()
-	messages := make([]kafka.Message, len(packed))
-	for i, value := range packed {
-		messages[i].Value = value
+	if k.giveBack() {
+		p.packers.Put(k)
 	}
-	return messages
+	return nil
 }
 
 // bury sends the refused spans to the dead-letter topic, a bounded number at a

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func (f *fake) Produce(_ context.Context, topic string, messages ...kafka.Messag
 		if len(m.Value) > wire.MaxMessage {
 			return fmt.Errorf("%d bytes in a message", len(m.Value))
 		}
-		f.sent[topic] = append(f.sent[topic], m.Value)
+		f.sent[topic] = append(f.sent[topic], slices.Clone(m.Value)) // its memory is used again
 	}
 	return nil
 }
@@ -178,3 +179,62 @@ func TestDeadLettersAreSentInChunks(t *testing.T) {
 	require.Len(t, f.sent[schema.TopicDead], 200)
 	require.Len(t, f.calls, 3)
 }
+
+// Two requests in turn share memory, and what was sent of the first stays as it
+// was; after an error, when Kafka may still read it, they do not.
+func TestMemoryIsUsedAgainOnlyOnceKafkaHasTheMessages(t *testing.T) {
+	for _, failing := range []bool{false, true} {
+		kept := &keeper{failing: failing}
+		p := newPublisher(kept)
+		for i := range 4 {
+			id := []byte{1, 2, 3, 4, 5, 6, 7, byte(i + 1)}
+			err := p.Publish(t.Context(), extracted(t, span(id)))
+			require.Equal(t, failing, err != nil)
+			if failing {
+				require.False(t, slices.Contains(kept.addresses[:i], kept.addresses[i]), "memory of a request that failed was used again")
+			}
+		}
+		for i, message := range kept.copies {
+			require.Equal(t, byte(i+1), parts(t, [][]byte{message})[0].Span[7])
+		}
+	}
+}
+
+// keeper is a Producer that notes where messages lay.
+type keeper struct {
+	failing   bool
+	addresses []*byte
+	copies    [][]byte
+}
+
+func (k *keeper) Produce(_ context.Context, _ string, messages ...kafka.Message) error {
+	for _, m := range messages {
+		k.addresses = append(k.addresses, &m.Value[0])
+		k.copies = append(k.copies, slices.Clone(m.Value))
+	}
+	if k.failing {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// BenchmarkPublish is what a request costs between extract and the client library.
+func BenchmarkPublish(b *testing.B) {
+	spans := make([]*tracepb.Span, 256)
+	for i := range spans {
+		spans[i] = span([]byte{1, 2, 3, 4, 5, 6, byte(i >> 8), byte(i)}, attribute.Int64Slice("kvreuse.prefix.blocks", make([]int64, 32)))
+	}
+	raw, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: spans}}}}})
+	require.NoError(b, err)
+	r := new(extract.Result)
+	require.NoError(b, extract.Extract(raw, extract.DefaultLimits(now), r))
+	p := New(sink{})
+	b.ReportAllocs()
+	for b.Loop() {
+		require.NoError(b, p.Publish(b.Context(), r))
+	}
+}
+
+type sink struct{}
+
+func (sink) Produce(context.Context, string, ...kafka.Message) error { return nil }
