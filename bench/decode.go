@@ -163,11 +163,8 @@ func (b *bench) columns(ctx context.Context) (*Table, error) {
 			"Targets: plain 700 ns, contract 3 µs, 0.01 allocations a span. Not below the bare walk: that only finds where the fields are.",
 		},
 	}
-	for _, s := range []struct {
-		corpus.Shape
-		target float64 // nanoseconds
-	}{{corpus.Plain, 700}, {corpus.Contract, 3000}} {
-		if err := b.columnsOf(ctx, s.Shape, s.target, t); err != nil {
+	for _, s := range b.shapes {
+		if err := b.columnsOf(ctx, s.Shape, s.nanos, t); err != nil {
 			return nil, err
 		}
 	}

@@ -36,17 +36,14 @@ func (b *bench) fromKafka(ctx context.Context) (*Table, error) {
 		ID: "P2", Title: "Apache Kafka to ClickHouse", First: "what",
 		Columns: []string{"rows/CPU-s", "least", "most", "rows/s", "rows/server CPU-s", "peak MiB"},
 		Notes: []string{
-			fmt.Sprintf("%d spans (a quarter of that with candidates) wait in a topic of 4 partitions; each round loads them into an empty database, interleaved, medians of %d.", b.spans, b.loadRounds()),
+			fmt.Sprintf("%d spans (a quarter of that with candidates) wait in a topic; each round loads them into an empty database, interleaved, medians of %d.", b.spans, b.loadRounds()),
 			"load's CPU is all of the process's: start, rollups, commits; ClickHouse's is counted apart, merges and load's rollups with it.",
 			fmt.Sprintf("The peer inserts %d MB of spans at once into its own table, without rollups. Both share the machine's cores with ClickHouse and Kafka.", peerBatch/1_000_000),
 			"Target: 600,000 plain spans a CPU-second.",
 		},
 	}
-	for _, c := range []struct {
-		corpus.Shape
-		spans int
-	}{{corpus.Plain, b.spans}, {corpus.Contract, b.spans / 4}} {
-		if err := b.fromKafkaOf(ctx, c.Shape, c.spans/b.perReq, t); err != nil {
+	for _, s := range b.shapes {
+		if err := b.fromKafkaOf(ctx, s.Shape, b.spans/s.share/b.perReq, t); err != nil {
 			return nil, err
 		}
 	}
@@ -57,7 +54,7 @@ func (b *bench) fromKafka(ctx context.Context) (*Table, error) {
 func (b *bench) loadRounds() int { return min(b.rounds, 3) }
 
 func (b *bench) fromKafkaOf(ctx context.Context, s corpus.Shape, requests int, t *Table) error {
-	broker, err := b.freshBroker(ctx, 4)
+	broker, err := b.freshBroker(ctx, usualPartitions)
 	if err != nil {
 		return err
 	}
@@ -123,12 +120,12 @@ func (b *bench) fillPeer(ctx context.Context, broker *rig.Broker, r *corpus.Requ
 }
 
 // profileOnce keeps a profile of the first round: the others are without.
-func (b *bench) profileOnce(ctx context.Context, round int, name string) func(string) {
+func (b *bench) profileOnce(ctx context.Context, round int, name string) func(*rig.Process) {
 	if b.profiles == "" || round > 0 {
 		return nil
 	}
-	return func(pprof string) {
-		if err := b.keepProfile(ctx, pprof, name, 3); err != nil {
+	return func(p *rig.Process) {
+		if err := b.keepProfile(ctx, p, name, 3); err != nil {
 			b.say("%v", err)
 		}
 	}

@@ -38,7 +38,8 @@ type options struct {
 	results  string // directory of JSON
 	profiles string // directory of profiles
 	json     bool
-	growth   []int // limits on what is grown: the largest factor; tests make it small
+	shapes   []asked
+	largest  int // of what is grown; 0: all. Tests make it small.
 }
 
 func main() {
@@ -53,7 +54,7 @@ func main() {
 }
 
 func parse(args []string) (options, error) {
-	var o options
+	o := options{shapes: allShapes}
 	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	f.StringSliceVar(&o.only, "only", nil, "some of "+strings.Join(ids(), ", ")+"; none: all")
 	f.DurationVar(&o.seconds, "seconds", 5*time.Second, "how long a round lasts")

@@ -22,15 +22,15 @@ func (b *bench) memory(ctx context.Context) (*Table, error) {
 		ID: "P4", Title: fmt.Sprintf("resident memory at %d plain spans a second", memoryRate), First: "what",
 		Columns: []string{"spans a request", "spans/s", "CPU %", "peak MiB"},
 		Notes: []string{
-			fmt.Sprintf("%d senders, paced, for %v; the peak is the kernel's VmHWM, from the start of the process.", b.senders, memoryRounds*b.seconds),
+			fmt.Sprintf("%d senders, more where requests are small, paced, for %v; the peak is the kernel's VmHWM, from the start of the process.", b.senders, memoryRounds*b.seconds),
 			fmt.Sprintf("Target: %d MiB.", memoryTarget),
 		},
 	}
-	broker, err := b.freshBroker(ctx, 4)
+	broker, err := b.usedBroker(ctx, usualPartitions)
 	if err != nil {
 		return nil, err
 	}
-	for _, spans := range []int{64, 512, 4096} {
+	for _, spans := range []int{b.perReq / 8, b.perReq, b.perReq * 8} {
 		start := func() (*rig.Target, error) { return rig.Collect(ctx, b.dir, b.kvwhatif, broker) }
 		if err := b.memoryOf(ctx, "kvwhatif collect", spans, start, t); err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func (b *bench) memory(ctx context.Context) (*Table, error) {
 		return t, nil
 	}
 	start := func() (*rig.Target, error) { return rig.PeerToKafka(ctx, b.dir, b.collector, broker) }
-	return t, b.memoryOf(ctx, "OpenTelemetry Collector", 512, start, t)
+	return t, b.memoryOf(ctx, "OpenTelemetry Collector", b.perReq, start, t)
 }
 
 func (b *bench) memoryOf(ctx context.Context, name string, spans int, start func() (*rig.Target, error), t *Table) error {
@@ -54,7 +54,8 @@ func (b *bench) memoryOf(ctx context.Context, name string, spans int, start func
 		return err
 	}
 	defer target.Stop()
-	senders, err := rig.NewSenders(r, b.senders, target.GRPC)
+	// Small requests need more senders to come at the rate.
+	senders, err := rig.NewSenders(r, b.senders*max(1, b.perReq/spans), target.GRPC)
 	if err != nil {
 		return err
 	}

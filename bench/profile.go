@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/kvwhatif/kvwhatif/bench/rig"
 )
 
 // profileLines of a profile are kept.
@@ -33,12 +35,16 @@ func (b *bench) profile(ctx context.Context, c *contender, name string) error {
 		_, err := c.senders.For(ctx, time.Duration(seconds+1)*time.Second)
 		return err
 	})
-	group.Go(func() error { return b.keepProfile(ctx, c.target.Pprof, name, seconds) })
+	group.Go(func() error { return b.keepProfile(ctx, c.target.Process, name, seconds) })
 	return group.Wait()
 }
 
 // keepProfile writes the first lines of a CPU profile as text.
-func (b *bench) keepProfile(ctx context.Context, addr, name string, seconds int) error {
+func (b *bench) keepProfile(ctx context.Context, p *rig.Process, name string, seconds int) error {
+	addr, err := p.Pprof()
+	if err != nil {
+		return fmt.Errorf("profile of %s: %w", name, err)
+	}
 	raw := filepath.Join(b.dir, name+".pprof")
 	if err := download(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds), raw); err != nil {
 		return fmt.Errorf("profile of %s: %w", name, err)

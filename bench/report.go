@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,6 @@ import (
 // report is all that one run found.
 type report struct {
 	Date     string            `json:"date"`
-	Command  string            `json:"command"`
 	Machine  string            `json:"machine"`
 	Versions map[string]string `json:"versions"`
 	Tables   []*Table          `json:"tables"`
@@ -28,7 +29,7 @@ type report struct {
 
 func newReport(b *bench) *report {
 	r := &report{
-		Date: time.Now().UTC().Format("2006-01-02 15:04 UTC"), Command: "go run ./bench " + strings.Join(os.Args[1:], " "), Machine: machine(),
+		Date: now(), Machine: machine(),
 		Versions: map[string]string{
 			"kvwhatif": commit(b.root), "Go": runtime.Version(), "Apache Kafka": kafkatest.Version, "ClickHouse": clickhouse.EngineVersion,
 			"OpenTelemetry Collector": peer.Version,
@@ -51,10 +52,46 @@ func machine() string {
 		}
 		return "unknown"
 	}
-	load, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(load), " ")
-	return fmt.Sprintf("%s, %d cores, memory %s, %s/%s, load before %s", field("/proc/cpuinfo", "model name"), runtime.NumCPU(),
-		field("/proc/meminfo", "MemTotal"), runtime.GOOS, runtime.GOARCH, first)
+	return fmt.Sprintf("%s, %d cores, memory %s, %s/%s", field("/proc/cpuinfo", "model name"), runtime.NumCPU(),
+		field("/proc/meminfo", "MemTotal"), runtime.GOOS, runtime.GOARCH)
+}
+
+func now() string { return time.Now().UTC().Format("2006-01-02 15:04 UTC") }
+
+// load is how many others wanted the machine in the last minute.
+func load() string {
+	body, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(body), " ")
+	return first
+}
+
+// add takes a table in, in the place of an older one.
+func (r *report) add(t *Table) {
+	r.Tables = slices.DeleteFunc(r.Tables, func(old *Table) bool { return old.ID == t.ID })
+	r.Tables = append(r.Tables, t)
+	slices.SortFunc(r.Tables, func(x, y *Table) int { return slices.Index(ids(), x.ID) - slices.Index(ids(), y.ID) })
+}
+
+// over puts the report over an older one, of which tables stay that were not
+// asked for again.
+func (r *report) over(path string) (*report, error) {
+	body, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	merged := *r
+	merged.Tables = nil
+	var old report
+	if err := json.Unmarshal(body, &old); err != nil {
+		return nil, fmt.Errorf("read the older results %s (delete it to begin anew): %w", path, err)
+	}
+	for _, t := range append(old.Tables, r.Tables...) {
+		merged.add(t)
+	}
+	return &merged, nil
 }
 
 // commit is git's name for what is measured.
@@ -77,13 +114,19 @@ func (r *report) give(o options, out io.Writer) error {
 	} else {
 		fmt.Fprintf(out, "\n%s\n", r.head())
 	}
+	all := r
 	if o.results != "" {
-		if err := r.file(filepath.Join(o.results, "latest.json"), r.writeJSON); err != nil {
+		path := filepath.Join(o.results, "latest.json")
+		var err error
+		if all, err = r.over(path); err != nil {
+			return err
+		}
+		if err := r.file(path, all.writeJSON); err != nil {
 			return err
 		}
 	}
 	if o.write != "" {
-		return r.file(o.write, r.page)
+		return r.file(o.write, all.page)
 	}
 	return nil
 }

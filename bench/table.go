@@ -19,6 +19,8 @@ type Table struct {
 	Columns []string `json:"columns"` // heads of Row.Values, with units
 	Rows    []Row    `json:"rows"`
 	Notes   []string `json:"notes,omitempty"` // how it was measured, and what bounds it
+
+	Measured string `json:"measured"` // when, of which commit, how busy the machine was, by which command
 }
 
 // Row is one line. Its ratio is read last: to a peer, a bound or a target.
@@ -127,10 +129,8 @@ func (t *Table) Markdown(w io.Writer) {
 			fmt.Fprintf(w, "|---%s|---|\n", strings.Repeat("|--:", len(line)-2))
 		}
 	}
-	if len(t.Notes) > 0 {
-		fmt.Fprintln(w)
-	}
-	for _, n := range t.Notes {
+	fmt.Fprintln(w)
+	for _, n := range append(slices.Clone(t.Notes), t.Measured) {
 		fmt.Fprintln(w, "- "+n)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/kvwhatif/kvwhatif/bench/rig"
 )
 
+// usualPartitions of a topic, where that is not what is varied.
+const usualPartitions = 4
+
 // drain is how long after the last answer a target may work on what it has
 // accepted, before its CPU time is read.
 const drain = time.Second
@@ -93,8 +96,8 @@ func (b *bench) toKafka(ctx context.Context) (*Table, error) {
 			"Target: twice the peer's spans a CPU-second, aim 5 times.",
 		},
 	}
-	for _, s := range []corpus.Shape{corpus.Plain, corpus.Contract} {
-		if err := b.toKafkaOf(ctx, s, t); err != nil {
+	for _, s := range b.shapes {
+		if err := b.toKafkaOf(ctx, s.Shape, t); err != nil {
 			return nil, err
 		}
 	}
@@ -102,7 +105,7 @@ func (b *bench) toKafka(ctx context.Context) (*Table, error) {
 }
 
 func (b *bench) toKafkaOf(ctx context.Context, s corpus.Shape, t *Table) error {
-	broker, err := b.freshBroker(ctx, 4)
+	broker, err := b.brokerFor(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,6 +139,14 @@ func (b *bench) toKafkaOf(ctx context.Context, s corpus.Shape, t *Table) error {
 		return err
 	}
 	return addContenders(t, s, list)
+}
+
+// brokerFor is a fresh one where what the peer wrote is to be counted.
+func (b *bench) brokerFor(ctx context.Context) (*rig.Broker, error) {
+	if b.collector == "" {
+		return b.usedBroker(ctx, usualPartitions)
+	}
+	return b.freshBroker(ctx, usualPartitions)
 }
 
 // whole sees that the peer dropped nothing: what it writes is as large as what it

@@ -34,23 +34,20 @@ func (b *bench) wholePath(ctx context.Context) (*Table, error) {
 			"Targets: 100,000 spans a second plain, 30,000 with candidates, on 2 cores.",
 		},
 	}
-	for _, c := range []struct {
-		corpus.Shape
-		target float64
-	}{{corpus.Plain, 100_000}, {corpus.Contract, 30_000}} {
+	for _, c := range b.shapes {
 		b.say("P5 %s: as fast as it goes", c.Name)
 		accepted, visible, peak, err := b.flood(ctx, c.Shape)
 		if err != nil {
 			return nil, err
 		}
-		rate := min(c.target, visible) / 2
+		rate := min(c.rate, visible) / 2
 		b.say("P5 %s: %.0f spans a second", c.Name, rate)
 		markers, err := b.trickle(ctx, c.Shape, rate)
 		if err != nil {
 			return nil, err
 		}
 		q, n := markers.Quantiles(0.5, 0.99)
-		t.Rows = append(t.Rows, Row{Name: c.Name, Ratio: Number(visible / c.target), To: "target", Values: []Number{
+		t.Rows = append(t.Rows, Row{Name: c.Name, Ratio: Number(visible / c.rate), To: "target", Values: []Number{
 			Number(accepted), Number(visible), Number(rate), ms(q[0]), ms(q[1]), Number(n), Number(peak) / (1 << 20),
 		}})
 	}
@@ -88,7 +85,7 @@ func (b *bench) startUp(ctx context.Context, s corpus.Shape) (u *up, err error) 
 	if u.conn, err = clickhouse.Open(ctx, u.at.ClickHouse); err != nil {
 		return nil, err
 	}
-	r, err := b.requests(s, min(b.perReq, 512))
+	r, err := b.requests(s, b.perReq)
 	if err != nil {
 		return nil, err
 	}

@@ -66,13 +66,3 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	buffer := r.Append(nil, 0)
 	require.Zero(t, testing.AllocsPerRun(100, func() { buffer = r.Append(buffer[:0], 5) }))
 }
-
-func TestShapeByName(t *testing.T) {
-	for _, s := range []Shape{Plain, Contract} {
-		got, ok := ShapeByName(s.Name)
-		require.True(t, ok)
-		require.Equal(t, s, got)
-	}
-	_, ok := ShapeByName("other")
-	require.False(t, ok)
-}

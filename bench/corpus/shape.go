@@ -28,16 +28,6 @@ var (
 	Contract = Shape{Name: "contract", Candidates: 3}
 )
 
-// ShapeByName is the inverse of Shape.Name for Plain and Contract.
-func ShapeByName(name string) (Shape, bool) {
-	for _, s := range []Shape{Plain, Contract} {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return Shape{}, false
-}
-
 const (
 	bytesPerToken = 147_456 // of KV cache: Mooncake's model
 	blockTokens   = 512

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -110,6 +111,18 @@ func (p *Process) Running() bool {
 func (p *Process) Said() string {
 	body, _ := os.ReadFile(p.stderr)
 	return strings.TrimSpace(string(body[max(0, len(body)-2000):]))
+}
+
+// profiled is how a stage says where its profiles are.
+var profiled = regexp.MustCompile(`url=http://(\S+)/debug/pprof/`)
+
+// Pprof is the address of its profiles, where it gives them out.
+func (p *Process) Pprof() (string, error) {
+	found := profiled.FindStringSubmatch(p.Said())
+	if found == nil {
+		return "", errors.New("it does not say where its profiles are")
+	}
+	return found[1], nil
 }
 
 // Stop ends it, by force if it does not end when asked.

@@ -22,23 +22,19 @@ type Loaded struct {
 
 // Load starts `kvwhatif load` on all that the topic of parts holds, and waits until
 // that is visible and the rollups that it touched are made.
-func Load(ctx context.Context, dir, program string, b *Broker, d *Database, rows int64, during func(pprof string)) (Loaded, error) {
-	pprof, err := FreePort()
-	if err != nil {
-		return Loaded{}, err
-	}
+func Load(ctx context.Context, dir, program string, b *Broker, d *Database, rows int64, during func(*Process)) (Loaded, error) {
 	began := time.Now()
 	server, err := CPU(d.PID())
 	if err != nil {
 		return Loaded{}, err
 	}
-	p, _, err := LaunchStage(ctx, dir, program, nil, "load", "--kafka", b.Addr(), "--clickhouse", d.DSN(), "--from-beginning", "--pprof", pprof)
+	p, _, err := LaunchStage(ctx, dir, program, nil, "load", "--kafka", b.Addr(), "--clickhouse", d.DSN(), "--from-beginning", "--pprof", "127.0.0.1:0")
 	if err != nil {
 		return Loaded{}, err
 	}
 	defer p.Stop()
 	if during != nil {
-		go during(pprof)
+		go during(p)
 	}
 	// A minute of slices has as many requests as requests has: then its rollup is
 	// that of all rows.

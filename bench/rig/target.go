@@ -38,25 +38,32 @@ func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 // Target is a receiver of OTLP that is measured.
 type Target struct {
 	*Process
-	GRPC  string // its address
-	Pprof string // of its profiles; empty: it has none
+	GRPC string // its address
 }
 
 // Collect starts `kvwhatif collect` on a broker.
 func Collect(ctx context.Context, dir, program string, b *Broker, env ...string) (*Target, error) {
-	pprof, err := FreePort()
+	p, at, err := LaunchStage(ctx, dir, program, env, "collect", "--kafka", b.Addr(), "--grpc", "127.0.0.1:0", "--http", "-", "--pprof", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p, at, err := LaunchStage(ctx, dir, program, env, "collect", "--kafka", b.Addr(), "--grpc", "127.0.0.1:0", "--http", "-", "--pprof", pprof)
-	if err != nil {
-		return nil, err
-	}
-	return &Target{p, at.GRPC, pprof}, nil
+	return &Target{p, at.GRPC}, nil
 }
+
+// attempts are made where a port that was free may be taken by now.
+const attempts = 3
 
 // PeerToKafka starts the peer on a broker.
 func PeerToKafka(ctx context.Context, dir, program string, b *Broker) (*Target, error) {
+	for attempt := 1; ; attempt++ {
+		t, err := peerToKafka(ctx, dir, program, b)
+		if err == nil || attempt == attempts {
+			return t, err
+		}
+	}
+}
+
+func peerToKafka(ctx context.Context, dir, program string, b *Broker) (*Target, error) {
 	listen, err := FreePort()
 	if err != nil {
 		return nil, err
@@ -73,5 +80,5 @@ func PeerToKafka(ctx context.Context, dir, program string, b *Broker) (*Target, 
 		p.Stop()
 		return nil, fmt.Errorf("start the peer: %w", err)
 	}
-	return &Target{p, listen, ""}, nil
+	return &Target{p, listen}, nil
 }
