@@ -25,7 +25,7 @@ type cli struct {
 
 // flagKeys maps flags to the settings that they set, where the names differ.
 var flagKeys = map[string]string{
-	"dir": "dir", "kafka": "kafka.brokers", "clickhouse": "clickhouse.dsn", "listen": "listen",
+	"dir": "dir", "kafka": "kafka.brokers", "clickhouse": "clickhouse.dsn", "clickhouse-cluster": "clickhouse.cluster", "listen": "listen",
 	"log-level": "log.level", "log-format": "log.format",
 	"grpc": "collect.grpc", "http": "collect.http",
 	"from-beginning": "load.from_beginning", "anchor": "load.anchor",
@@ -168,7 +168,7 @@ func (c *cli) print(w io.Writer, v any, text func(io.Writer) error) error {
 func backendFlags(cmd *cobra.Command, names ...string) {
 	help := map[string]string{
 		"kafka":      "brokers of Kafka, host:port[,host:port]",
-		"clickhouse": "DSN of ClickHouse, such as http://user:password@host:8123/kvwhatif",
+		"clickhouse": "DSN of ClickHouse, such as http://user:password@host:8123/kvwhatif; of shards, one after the other, parted by commas",
 		"listen":     "host:port of /metrics, /healthz and /readyz",
 		"dir":        "directory of state, keys and embedded engines",
 	}
@@ -178,6 +178,9 @@ func backendFlags(cmd *cobra.Command, names ...string) {
 			continue
 		}
 		cmd.Flags().String(n, "", help[n])
+		if n == "clickhouse" {
+			cmd.Flags().String("clickhouse-cluster", "", "name of the shards in the servers' remote_servers")
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
-	"github.com/kvwhatif/kvwhatif/internal/migrate"
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
@@ -21,6 +20,7 @@ type Backend struct {
 	DSN       string // of the writer
 	ReaderDSN string // of a user who may only select; empty where it is not ours to know
 
+	shards   []*clickhouse.Conn // to their own tables, where there are several
 	broker   *kafka.Embedded
 	database *clickhouse.Embedded
 }
@@ -126,30 +126,6 @@ func (b *Backend) ensureTopics(ctx context.Context, s *Settings) error {
 	return nil
 }
 
-func (b *Backend) open(ctx context.Context) (err error) {
-	b.Conn, err = clickhouse.Open(ctx, b.DSN)
-	return err
-}
-
-// migrate makes the tables, or brings them up to date, and returns what that took.
-func (b *Backend) migrate(ctx context.Context, keep migrate.Retention) (done []migrate.Step, err error) {
-	if done, err = migrate.Up(ctx, b.Conn); err != nil {
-		return done, fmt.Errorf("tables of ClickHouse: %w", err)
-	}
-	if keep != (migrate.Retention{}) {
-		err = migrate.SetRetention(ctx, b.Conn, keep)
-	}
-	return done, err
-}
-
-func (b *Backend) connect(ctx context.Context, s *Settings) error {
-	if err := b.open(ctx); err != nil {
-		return err
-	}
-	_, err := b.migrate(ctx, s.Retention)
-	return err
-}
-
 // Close ends what Open started, the broker last.
 func (b *Backend) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
@@ -157,6 +133,9 @@ func (b *Backend) Close() error {
 	var errs []error
 	if b.Conn != nil {
 		errs = append(errs, b.Conn.Close())
+	}
+	for _, c := range b.shards {
+		errs = append(errs, c.Close())
 	}
 	if b.database != nil {
 		errs = append(errs, b.database.Stop(ctx))

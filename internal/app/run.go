@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kvwhatif/kvwhatif/collector/otlp"
-	"github.com/kvwhatif/kvwhatif/internal/migrate"
 	"github.com/kvwhatif/kvwhatif/internal/selfmetrics"
 )
 
@@ -175,21 +174,4 @@ func Load(ctx context.Context, s *Settings, log *slog.Logger, announce Announce)
 	p.group.Go(func() error { return l.run(p.ctx) })
 	announce(Endpoints{Kafka: b.Cluster.String(), Metrics: metrics})
 	return p.wait()
-}
-
-// Migrate brings the tables up to date, and returns what that took; with dry, what
-// it would take.
-func Migrate(ctx context.Context, s *Settings, dry bool) ([]migrate.Step, error) {
-	b := &Backend{DSN: s.ClickHouse.DSN}
-	if b.DSN == "" {
-		return nil, errNoClickHouse
-	}
-	if err := b.open(ctx); err != nil {
-		return nil, err
-	}
-	defer b.Close()
-	if dry {
-		return migrate.Pending(ctx, b.Conn)
-	}
-	return b.migrate(ctx, s.Retention)
 }

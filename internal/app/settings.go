@@ -47,12 +47,6 @@ type TopicSettings struct {
 	Retention   units.Duration `koanf:"retention"`
 }
 
-// ClickHouse is which database; an empty DSN is the embedded one, where the
-// command has one.
-type ClickHouse struct {
-	DSN string `koanf:"dsn" secret:"true"`
-}
-
 // ReplaySettings is what the replayer may do.
 type ReplaySettings struct {
 	Executor string         `koanf:"executor"` // URL of what runs the legs
@@ -112,7 +106,7 @@ func (s *Settings) Validate() error {
 		return nil
 	}
 	errs := []error{
-		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(), s.Sender.Validate(),
+		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(), s.ClickHouse.Validate(), s.Sender.Validate(),
 		share("replay.share", s.Replay.Share), share("replay.rate", s.Replay.Rate), share("replay.control", s.Replay.Control),
 		share("calibrate.hold_out", s.Calibrate.Holdout),
 	}

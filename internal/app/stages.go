@@ -77,7 +77,7 @@ func newLoad(cfg load.Config, b *Backend, reg prometheus.Registerer, log *slog.L
 		return nil, fmt.Errorf("metrics of the Kafka reader: %w", err)
 	}
 	l, err := load.New(cfg, load.Options{
-		Conn: b.Conn, Source: reader, Dead: writer, Topic: schema.TopicParts, Logger: log, Registry: reg,
+		Conn: b.Conn, Shards: b.local(), Source: reader, Dead: writer, Topic: schema.TopicParts, Logger: log, Registry: reg,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
