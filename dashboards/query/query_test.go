@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/dashboards/report"
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse/clickhousetest"
 	"github.com/kvwhatif/kvwhatif/internal/migrate"
+	"github.com/kvwhatif/kvwhatif/internal/migrate/migratetest"
 )
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
@@ -37,9 +39,8 @@ func exec(t *testing.T, conn driver.Conn, statements ...string) {
 	}
 }
 
-// filled is a database in which each answer can be worked out by hand.
-func filled(t *testing.T) driver.Conn {
-	conn := tables(t)
+// fill puts in rows of which each answer can be worked out by hand.
+func fill(t *testing.T, conn driver.Conn) {
 	exec(t, conn,
 		// Two generations of one minute: only the second counts. Link busy: 100
 		// fetches of benefit -0.4 (half of them -0.5, half -0.3).
@@ -57,7 +58,6 @@ func filled(t *testing.T) driver.Conn {
 		verdicts,
 	)
 	exec(t, conn, requests...)
-	return conn
 }
 
 const verdicts = `INSERT INTO verdicts (at, window_from, window_until, target, link, policy, pair_from, pair_to, estimator, verdict, estimate, lo, hi, level, n, legs, ess, max_weight, pareto_k, reason) VALUES
@@ -103,8 +103,10 @@ func TestEmptyTables(t *testing.T) {
 	require.Contains(t, d.Calibration.Note, "No document was ever published")
 }
 
-func TestData(t *testing.T) {
-	conn := filled(t)
+func TestData(t *testing.T) { migratetest.Each(t, data) }
+
+func data(t *testing.T, conn *clickhouse.Conn) {
+	fill(t, conn)
 	d, err := Data(t.Context(), conn, window)
 	require.NoError(t, err)
 	require.NoError(t, report.Render(io.Discard, d))

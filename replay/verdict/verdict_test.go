@@ -8,13 +8,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
+	"github.com/kvwhatif/kvwhatif/internal/migrate/migratetest"
 	"github.com/kvwhatif/kvwhatif/replay/estimate"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
 	"github.com/kvwhatif/kvwhatif/schema"
 )
 
 func TestJudgesAsThePureEstimatorDoes(t *testing.T) {
-	w, conn := newWorld(t, 3000, 0.1), database(t)
+	migratetest.Each(t, judgesAsThePureEstimatorDoes)
+}
+
+func judgesAsThePureEstimatorDoes(t *testing.T, conn *clickhouse.Conn) {
+	w := newWorld(t, 3000, 0.1)
 	w.store(t, conn)
 	r, err := Judge(t.Context(), conn, Scope{}, window, w.options())
 	require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
+	"github.com/kvwhatif/kvwhatif/internal/migrate/migratetest"
 	"github.com/kvwhatif/kvwhatif/replay/estimate"
 	"github.com/kvwhatif/kvwhatif/schema"
 )
@@ -27,8 +29,10 @@ func stored(t *testing.T, conn driver.Conn) (out totals) {
 	return rows[0]
 }
 
-func TestWrittenTwiceItIsThereOnce(t *testing.T) {
-	w, conn := newWorld(t, 3000, 0.1), database(t)
+func TestWrittenTwiceItIsThereOnce(t *testing.T) { migratetest.Each(t, writtenTwiceItIsThereOnce) }
+
+func writtenTwiceItIsThereOnce(t *testing.T, conn *clickhouse.Conn) {
+	w := newWorld(t, 3000, 0.1)
 	w.store(t, conn)
 	r, err := Judge(t.Context(), conn, Scope{}, window, w.options())
 	require.NoError(t, err)
