@@ -10,11 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/calibrate/fit"
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
+	"github.com/kvwhatif/kvwhatif/internal/migrate/migratetest"
 	"github.com/kvwhatif/kvwhatif/schema/cost"
 )
 
-func TestLawsAreFoundAgain(t *testing.T) {
-	conn := database(t)
+func TestLawsAreFoundAgain(t *testing.T) { migratetest.Each(t, lawsAreFoundAgain) }
+
+func lawsAreFoundAgain(t *testing.T, conn *clickhouse.Conn) {
 	store(t, conn, "mine", world(1, 2000))
 	store(t, conn, "other", world(2, 2000)) // another run of the same link at the same time
 	require.NoError(t, conn.Exec(t.Context(), fmt.Sprintf(
@@ -103,8 +106,9 @@ func TestQueueLawIsTakenOff(t *testing.T) {
 	assert.Equal(t, 1, len(r.out.Queue), "the document of revision 9 is gone: what was reported is not known")
 }
 
-func TestDemand(t *testing.T) {
-	conn := database(t)
+func TestDemand(t *testing.T) { migratetest.Each(t, demand) }
+
+func demand(t *testing.T, conn *clickhouse.Conn) {
 	at := start.Format("2006-01-02 15:04:05")
 	insert := func(id, service, policy, paths, workers, links, bytes, recompute, queue, imposed string) {
 		require.NoError(t, conn.Exec(t.Context(), "INSERT INTO requests (minute, id, kind, start, service, policy, `candidate.path`, `candidate.worker`, `candidate.tier`, `candidate.links`, `candidate.bytes`, `candidate.recompute`, `candidate.gpu_queue`, `candidate.externality`) SELECT toStartOfMinute(toDateTime('"+at+"', 'UTC')), '"+id+"', 'contract', toDateTime('"+at+"', 'UTC'), '"+service+"', '"+policy+"', "+paths+", "+workers+", arrayMap(x -> if(x = 'fetch', 'cpu', ''), "+paths+"), "+links+", "+bytes+", "+recompute+", "+queue+", "+imposed))
@@ -138,8 +142,9 @@ func TestDemand(t *testing.T) {
 	assert.False(t, math.Signbit(a[0].GPUExternality))
 }
 
-func TestCutGoesByRequests(t *testing.T) {
-	conn := database(t)
+func TestCutGoesByRequests(t *testing.T) { migratetest.Each(t, cutGoesByRequests) }
+
+func cutGoesByRequests(t *testing.T, conn *clickhouse.Conn) {
 	store(t, conn, "mine", world(1, 2000))
 	at, n, err := Cut(t.Context(), conn, Filter{Policies: []string{"mine"}}, from, until, 0.7)
 	require.NoError(t, err)

@@ -3,7 +3,7 @@
 -- came), and legs of replays. A leg is told of by its replay span or, where that
 -- moved nothing, by a transfer span of its trace. Under a filter, a movement counts
 -- if the request that it belongs to passes it. Stores are left out: they go the
--- other way.
+-- other way. Subqueries are GLOBAL, for what they give is of all shards.
 WITH
     fromUnixTimestamp64Nano(toInt64(@from), 'UTC') AS since,
     fromUnixTimestamp64Nano(toInt64(@until), 'UTC') AS till,
@@ -15,7 +15,7 @@ WITH
         WHERE minute >= toStartOfMinute(since) - INTERVAL 1 DAY AND minute < till
           AND kind = 'contract'
           AND (empty(@policies) OR has(@policies, policy)) AND (empty(@services) OR has(@services, service))
-          AND id IN
+          AND id GLOBAL IN
           (
               SELECT id FROM replays WHERE start >= since - INTERVAL 1 HOUR AND start < till
               UNION ALL
@@ -29,15 +29,15 @@ WHERE start >= since AND start < till AND link != '' AND bytes > 0 AND duration 
   AND
   (
       origin = 'transfer' AND operation IN ('load', '')
-      AND (everybody OR id IN (SELECT id FROM kept))
-      AND (id, link) NOT IN
+      AND (everybody OR id GLOBAL IN (SELECT id FROM kept))
+      AND (id, link) GLOBAL NOT IN
       (
           SELECT id, link FROM requests FINAL
           WHERE minute >= toStartOfMinute(since) - INTERVAL 10 MINUTE AND minute < till AND kind = 'contract' AND bytes > 0 AND isNotNull(transfer)
       )
       OR origin = 'replay' AND operation IN ('load', '')
-      AND (everybody OR trace IN (SELECT trace FROM replays WHERE start >= since - INTERVAL 1 HOUR AND start < till AND id IN (SELECT id FROM kept)))
-      AND trace NOT IN (SELECT trace FROM replays WHERE start >= since - INTERVAL 1 HOUR AND start < till AND bytes > 0 AND isNotNull(transfer))
+      AND (everybody OR trace GLOBAL IN (SELECT trace FROM replays WHERE start >= since - INTERVAL 1 HOUR AND start < till AND id GLOBAL IN (SELECT id FROM kept)))
+      AND trace GLOBAL NOT IN (SELECT trace FROM replays WHERE start >= since - INTERVAL 1 HOUR AND start < till AND bytes > 0 AND isNotNull(transfer))
   )
 UNION ALL
 SELECT toString(tier), link, concat(source_worker, '>', worker), toUnixTimestamp64Nano(start) + toInt64(ifNull(transfer_start, 0) * 1e9) AS first_byte,
@@ -45,4 +45,4 @@ SELECT toString(tier), link, concat(source_worker, '>', worker), toUnixTimestamp
 FROM replays FINAL
 WHERE start >= since - INTERVAL 1 HOUR AND start < till AND link != '' AND bytes > 0 AND transfer > 0
   AND first_byte >= @from AND first_byte < @until
-  AND (everybody OR id IN (SELECT id FROM kept))
+  AND (everybody OR id GLOBAL IN (SELECT id FROM kept))
