@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/calibrate/fit"
+	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse/clickhousetest"
 	"github.com/kvwhatif/kvwhatif/internal/migrate"
+	"github.com/kvwhatif/kvwhatif/internal/migrate/migratetest"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 	"github.com/kvwhatif/kvwhatif/schema/cost"
@@ -35,6 +37,7 @@ func stores(t *testing.T, run func(t *testing.T, s Store)) {
 		require.NoError(t, err)
 		run(t, NewClickHouse(conn))
 	})
+	t.Run("shards", func(t *testing.T) { run(t, NewClickHouse(migratetest.Shards(t))) })
 }
 
 func draft(base int64, c1 float64) Draft {
@@ -229,10 +232,9 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 }
 
 // The token keeps the revision even where no publisher saw the other's row.
-func TestTheTokenDecides(t *testing.T) {
-	conn := clickhousetest.Open(t)
-	_, err := migrate.Up(t.Context(), conn)
-	require.NoError(t, err)
+func TestTheTokenDecides(t *testing.T) { migratetest.Each(t, theTokenDecides) }
+
+func theTokenDecides(t *testing.T, conn *clickhouse.Conn) {
 	s := NewClickHouse(conn)
 	first := Row{Revision: 1, CreatedNanos: 2, Payload: "first"}
 	require.NoError(t, s.insert(t.Context(), first))
