@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
@@ -44,8 +45,9 @@ func (l *Loader) remake(ctx context.Context, must uint64, final bool) error {
 		if len(due) == 0 {
 			break
 		}
-		began := l.now()
+		var began time.Time // of the attempt that succeeds: the time of an outage is no cost
 		err := l.again(ctx, "recompute", clickhouse.IsRetryable, func(ctx context.Context) error {
+			began = l.now()
 			return l.store.recompute(ctx, due, l.cfg.Worst)
 		})
 		if err != nil {

@@ -40,7 +40,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 // requireAllThere is the end of a run without kills.
 func (b *bench) requireAllThere(t *testing.T) {
 	t.Helper()
-	require.NoError(t, b.findings(t, patience).err())
+	require.NoError(t, b.findings(t, patience, none).err())
 	t.Logf("%d spans of %d requests accepted, %d sent again; all of them are there once, rollups included", b.report.Accepted, b.report.Requests, b.sender.failed.Load())
 }
 

@@ -60,7 +60,8 @@ func newKiller(r *rig, s *sender, p plan, say func(string, ...any)) *killer {
 func (k *killer) run(ctx context.Context) error {
 	var turn []int
 	for len(k.kills) < k.plan.kills {
-		if err := k.pause(ctx, k.plan.least+time.Duration(k.rand.Int64N(int64(k.plan.gap)))); err != nil {
+		next := time.Now().Add(k.plan.least + time.Duration(k.rand.Int64N(int64(k.plan.gap))))
+		if err := k.await(ctx, func() error { return until(next) }); err != nil {
 			return err
 		}
 		if len(turn) == 0 {
@@ -98,7 +99,14 @@ func (k *killer) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// await waits until a victim is up.
+func until(next time.Time) error {
+	if left := time.Until(next); left > 0 {
+		return fmt.Errorf("it is %v too early", left)
+	}
+	return nil
+}
+
+// await waits until there is nothing more to say, and notes who is up again.
 func (k *killer) await(ctx context.Context, up func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -108,8 +116,8 @@ func (k *killer) await(ctx context.Context, up func() error) error {
 		if err == nil {
 			return k.rig.fell()
 		}
-		if k.pause(ctx, tick) != nil {
-			return fmt.Errorf("it does not come back: %w", err)
+		if k.pause(ctx, 5*tick) != nil {
+			return fmt.Errorf("it takes too long: %w", err)
 		}
 	}
 }
