@@ -180,6 +180,9 @@ func (b *batch) contract(content uint32) {
 		r.alt, r.chosen = d.Alternative(), int(c.V)
 	}
 	b.candidates += len(v.Candidates)
+	if v.HasSeconds&(1<<wire.SecondsTTFT) == 0 {
+		b.metrics.bare.Inc()
+	}
 	b.anchor(shapeContract, r, rowContract, v.StartNanos, schema.NewRowID(v.Trace, v.Span), v.Text(wire.TextRequestID))
 	if moved(v) {
 		b.transfer(r, movementIn(v))

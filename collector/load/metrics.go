@@ -14,6 +14,7 @@ type metrics struct {
 	dead      *prometheus.CounterVec
 	rows      *prometheus.CounterVec
 	legs      prometheus.Counter
+	bare      prometheus.Counter
 	waited    prometheus.Counter
 	joined    prometheus.Counter
 	orphans   prometheus.Counter
@@ -46,6 +47,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		dead:      add(&r, vec("dead_letters_total", "Parts or messages that could not be read, by reason.", "reason")),
 		rows:      add(&r, vec("rows_total", "Rows inserted, by table.", "table")),
 		legs:      add(&r, counter("leg_spans_total", "Spans of replay legs that were kept out of requests.")),
+		bare:      add(&r, counter("without_outcome_total", "Decisions that came without a TTFT. slices.n less slices.n_ttft is how many have none.")),
 		waited:    add(&r, counter("waiting_total", "Parts whose request was not there when they came.")),
 		joined:    add(&r, counter("joined_total", "Waiting parts that found their request.")),
 		orphans:   add(&r, counter("orphans_total", "Waiting parts that became rows of their own.")),

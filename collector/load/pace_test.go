@@ -155,4 +155,3 @@ func TestOnePartTooOldIsADeadLetter(t *testing.T) {
 	w.loaded()
 	require.EqualValues(t, 3, w.number("SELECT count() FROM requests"), "tried again, once retention was raised")
 }
-

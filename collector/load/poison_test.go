@@ -127,7 +127,7 @@ func TestRunStopsLoudlyAtWhatWaitingDoesNotMend(t *testing.T) {
 		want string
 	}{
 		"no such table": {&ch.Exception{Code: 60, Message: "Unknown table"}, "has the schema been applied?"},
-		"native":        {ch.ErrFormatNativeUnsupported, "give the ClickHouse address as http://"},
+		"no password":   {&ch.Exception{Code: 194, Message: "Password required"}, "put it in --clickhouse"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
