@@ -123,6 +123,10 @@ func newAnchors(n int) *anchors {
 	return &anchors{spans: newGenerations[schema.RowID, anchor](n), requests: newGenerations[string, anchor](n)}
 }
 
+// longestID is the longest request id that is remembered, in bytes; what goes by
+// a longer one waits for the sweep.
+const longestID = 256
+
 // note remembers that a span, by its row id, and a request id are in the row. The
 // request id may lie in a message.
 func (a *anchors) note(span schema.RowID, requestID string, row anchor) {
@@ -130,7 +134,7 @@ func (a *anchors) note(span schema.RowID, requestID string, row anchor) {
 		return
 	}
 	a.spans.set(span, row)
-	if requestID == "" {
+	if requestID == "" || len(requestID) > longestID {
 		return
 	}
 	if was, ok := a.requests.get(requestID); ok && was.id != row.id {

@@ -94,6 +94,11 @@ func (s *sweeper) pages(ctx context.Context, t tier, now time.Time) error {
 		}
 		orphans += n
 		after = parts[len(parts)-1].place
+		if s.open() > mostOpen {
+			if err := s.l.Flush(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	if orphans > 0 {
 		s.l.log.Warn("load: parts found no request in time and became rows of their own: see that coordinators and engines share "+
@@ -177,6 +182,17 @@ func (s *sweeper) close(ctx context.Context, parts []*waitingPart) error {
 		delete(s.joining, w.part.RowID())
 	}
 	return nil
+}
+
+// mostOpen is how many parts are in memory at most between their joining and
+// their closing, but for a page: beyond it a sweep first has minutes made again.
+const mostOpen = 50_000
+
+// open is how many parts are joined and not yet closed.
+func (s *sweeper) open() int {
+	s.taken.Lock()
+	defer s.taken.Unlock()
+	return len(s.joining)
 }
 
 func (s *sweeper) take(parts []*waitingPart) {
