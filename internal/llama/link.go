@@ -12,9 +12,9 @@ const (
 	// linkSlice is the time on the wire of one piece of a transfer: flows take
 	// turns by pieces, so this is how finely they share.
 	linkSlice = 4 * time.Millisecond
-	// linkBurst is how much time that passed unused is made up for, or a flow that
-	// is woken late would lose rate.
-	linkBurst = 20 * time.Millisecond
+	// linkBurst is how much time that passed unused between pieces is made up for:
+	// on a busy machine a flow is woken late, and the link would lose rate.
+	linkBurst = 250 * time.Millisecond
 )
 
 // Link is a link of a stated rate that concurrent transfers share: each waits for
@@ -67,6 +67,9 @@ type Moved struct {
 func (l *Link) Move(ctx context.Context, w io.Writer, r io.Reader) (m Moved, err error) {
 	l.mu.Lock()
 	m.Others = l.flows
+	if l.flows == 0 { // it was idle: nothing to make up for
+		l.free = time.Now()
+	}
 	l.flows++
 	l.mu.Unlock()
 	defer func() {
@@ -107,7 +110,7 @@ func (l *Link) reserve(n int) (begin, end time.Time) {
 	defer l.mu.Unlock()
 	begin = time.Now()
 	if earliest := begin.Add(-linkBurst); l.free.Before(earliest) {
-		l.free = earliest.Add(linkBurst) // idle: nothing to make up for
+		l.free = earliest
 	}
 	if l.free.After(begin) {
 		begin = l.free

@@ -82,6 +82,27 @@ func TestLinkIsShared(t *testing.T) {
 	})
 }
 
+// late is a receiver that the machine keeps from its work now and then.
+type late struct{ n int }
+
+func (l *late) Write(b []byte) (int, error) {
+	if l.n++; l.n%10 == 0 {
+		time.Sleep(30 * time.Millisecond)
+	}
+	return len(b), nil
+}
+
+func TestLinkKeepsItsRateOnABusyMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := llama.NewLink("wire", 1e6)
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // an idle link saves nothing up
+		m, err := link.Move(t.Context(), &late{}, bytes.NewReader(make([]byte, 2e6)))
+		require.NoError(t, err)
+		assert.InDelta(t, 2, m.Last.Sub(m.First).Seconds(), 0.05)
+	})
+}
+
 func TestLinkEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, err := llama.NewLink("wire", 100)

@@ -38,9 +38,9 @@ type WorkerConfig struct {
 
 // DefaultWorkers is a worker on a fast link, where fetching pays, and one on a slow
 // link, where it does not: computing 1,024 tokens takes as long as their 8.4 MB take
-// at 5 to 20 MB/s, by the machine.
+// at 10 to 20 MB/s on an idle machine.
 func DefaultWorkers() []WorkerConfig {
-	return []WorkerConfig{{"worker-fast", "link-fast", 100e6}, {"worker-slow", "link-slow", 3e6}}
+	return []WorkerConfig{{"worker-fast", "link-fast", 100e6}, {"worker-slow", "link-slow", 5e6}}
 }
 
 func (c *Config) setDefaults() (err error) {

@@ -30,7 +30,8 @@ type Rung struct {
 func (r Rung) Crossing() float64 { return float64(r.Bytes) / (r.Prefill - r.Restore) }
 
 // Ladder measures prefill, size and restoration for each number of tokens, on the
-// first worker's replay slot, which is empty before and after.
+// first worker's replay slot, which is empty before and after. Each is the least of
+// two: what else the machine does is not the engine's.
 func (f *Fleet) Ladder(ctx context.Context, tokens []int) (out []Rung, err error) {
 	w := f.workers[0]
 	const file = "ladder.kv"
@@ -39,11 +40,15 @@ func (f *Fleet) Ladder(ctx context.Context, tokens []int) (out []Rung, err error
 		os.Remove(filepath.Join(w.server.SaveDir, file))
 	}()
 	for i, n := range tokens {
-		r, err := f.rung(ctx, w, n, int64(i))
-		if err != nil {
-			return nil, fmt.Errorf("ladder at %d tokens: %w", n, err)
+		best := Rung{Prefill: math.Inf(1), Restore: math.Inf(1)}
+		for range 2 {
+			r, err := f.rung(ctx, w, n, int64(i))
+			if err != nil {
+				return nil, fmt.Errorf("ladder at %d tokens: %w", n, err)
+			}
+			best = Rung{n, min(best.Prefill, r.Prefill), r.Bytes, min(best.Restore, r.Restore)}
 		}
-		out = append(out, r)
+		out = append(out, best)
 	}
 	return out, nil
 }

@@ -29,12 +29,12 @@ type Traffic struct {
 	Seed          uint64
 }
 
-// DefaultTraffic is three minutes of four conversations on each of two workers,
-// which keep them half busy; prompts have 800 tokens on average.
+// DefaultTraffic is two and a half minutes of four conversations on each of two workers,
+// which keep them a third to half busy; prompts have 1,100 tokens on average.
 func DefaultTraffic() Traffic {
 	return Traffic{
-		Requests: 180, Every: time.Second, Conversations: 8, Turns: 6,
-		System: 3, First: 3, Grow: 2, Generate: 2, Affinity: 1, Seed: 1,
+		Requests: 180, Every: 800 * time.Millisecond, Conversations: 8, Turns: 6,
+		System: 4, First: 5, Grow: 3, Generate: 2, Affinity: 1, Seed: 1,
 	}
 }
 
