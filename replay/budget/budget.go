@@ -45,16 +45,21 @@ func (l Limits) Validate() error {
 
 // Charge is a cost: of a leg, of its preparation, or of production's request.
 type Charge struct {
-	Worker     string
-	GPUSeconds float64
-	Link       string  // "" where nothing is moved
-	Bytes      float64 // moved over Link
+	Worker     string  `json:"worker,omitempty"`
+	GPUSeconds float64 `json:"gpu_seconds"`
+	Link       string  `json:"link,omitempty"` // "" where nothing is moved
+	Bytes      float64 `json:"bytes"`          // moved over Link
 }
 
 // bucket holds tokens up to a burst; it may be in debt.
 type bucket struct {
-	tokens float64
-	at     int64 // Unix nanoseconds of the last refill
+	tokens  float64
+	at      int64 // Unix nanoseconds of the last refill
+	changed bool  // since Changed was last asked
+}
+
+func (k *bucket) add(tokens, burst float64) {
+	k.tokens, k.changed = math.Min(burst, k.tokens+tokens), true
 }
 
 // Ledger is the buckets of every worker and link.
@@ -79,10 +84,10 @@ func (b *Ledger) Earn(now int64, c Charge) {
 	b.earned.GPUSeconds += positive(c.GPUSeconds)
 	b.earned.Bytes += positive(c.Bytes)
 	w := b.worker(now, c.Worker)
-	w.tokens = math.Min(b.limits.GPUBurst, w.tokens+b.limits.Share*positive(c.GPUSeconds))
+	w.add(b.limits.Share*positive(c.GPUSeconds), b.limits.GPUBurst)
 	if c.Link != "" {
 		l := refill(b.links, c.Link, now, b.limits.ByteRate, b.limits.ByteBurst)
-		l.tokens = math.Min(b.limits.ByteBurst, l.tokens+b.limits.Share*positive(c.Bytes))
+		l.add(b.limits.Share*positive(c.Bytes), b.limits.ByteBurst)
 	}
 }
 
@@ -133,11 +138,11 @@ func (b *Ledger) Pooled() bool { return b.limits.Pool }
 // later legs.
 func (b *Ledger) Charge(now int64, c Charge) {
 	w := b.worker(now, c.Worker)
-	w.tokens = math.Min(b.limits.GPUBurst, w.tokens-finite(c.GPUSeconds))
+	w.add(-finite(c.GPUSeconds), b.limits.GPUBurst)
 	b.spent.GPUSeconds += finite(c.GPUSeconds)
 	if c.Link != "" {
 		l := refill(b.links, c.Link, now, b.limits.ByteRate, b.limits.ByteBurst)
-		l.tokens = math.Min(b.limits.ByteBurst, l.tokens-finite(c.Bytes))
+		l.add(-finite(c.Bytes), b.limits.ByteBurst)
 		b.spent.Bytes += finite(c.Bytes)
 	}
 }

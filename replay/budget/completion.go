@@ -4,17 +4,17 @@ import "sort"
 
 // Cell is what completeness is counted by.
 type Cell struct {
-	Stratum string
-	Size    int    // schema.SizeBucket of the prefix
-	Leg     string // "rejected" or "control"
-	Path    string // that the leg runs
+	Stratum string `json:"stratum,omitempty"`
+	Size    int    `json:"size"`           // schema.SizeBucket of the prefix
+	Leg     string `json:"leg"`            // "rejected" or "control"
+	Path    string `json:"path,omitempty"` // that the leg runs
 }
 
 // Tally is what was meant to run and what did.
 type Tally struct {
 	Cell
-	Intended int
-	Executed int
+	Intended int `json:"intended"`
+	Executed int `json:"executed"`
 }
 
 // Completed is q̂, the share that was executed; 0 where nothing was intended.
@@ -26,7 +26,10 @@ func (t Tally) Completed() float64 {
 }
 
 // Completion counts legs by cell. Its zero value is ready.
-type Completion struct{ cells map[Cell]*Tally }
+type Completion struct {
+	cells   map[Cell]*Tally
+	changed map[Cell]bool // since Changed was last asked
+}
 
 // Intend counts a leg that was drawn.
 func (c *Completion) Intend(cell Cell) { c.at(cell).Intended++ }
@@ -34,10 +37,28 @@ func (c *Completion) Intend(cell Cell) { c.at(cell).Intended++ }
 // Execute counts a leg that gave a result.
 func (c *Completion) Execute(cell Cell) { c.at(cell).Executed++ }
 
+// Changed gives the tallies that changed since it was last asked.
+func (c *Completion) Changed() (out []Tally) {
+	for cell := range c.changed {
+		out = append(out, *c.cells[cell])
+	}
+	clear(c.changed)
+	return out
+}
+
+// Set puts tallies in the place of those of their cells.
+func (c *Completion) Set(tallies []Tally) {
+	for _, t := range tallies {
+		*c.at(t.Cell) = t
+	}
+	clear(c.changed)
+}
+
 func (c *Completion) at(cell Cell) *Tally {
 	if c.cells == nil {
-		c.cells = map[Cell]*Tally{}
+		c.cells, c.changed = map[Cell]*Tally{}, map[Cell]bool{}
 	}
+	c.changed[cell] = true
 	t, ok := c.cells[cell]
 	if !ok {
 		t = &Tally{Cell: cell}

@@ -128,8 +128,10 @@ func (p Params) validatePaths() error {
 
 // Rate is the probability with which decisions of stratum s are sampled; at
 // least MinRate, at most 1.
-func (p *Plan) Rate(s Stratum) float64 {
-	rate, ok := p.params.Rates[s.String()]
+func (p *Plan) Rate(s Stratum) float64 { return p.rateOf(s.String()) }
+
+func (p *Plan) rateOf(stratum string) float64 {
+	rate, ok := p.params.Rates[stratum]
 	if !ok {
 		rate = p.params.Rate
 	}

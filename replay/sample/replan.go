@@ -11,22 +11,29 @@ type Count struct {
 	Decisions float64 // expected over the next window
 	SD        float64 // of ỹ* − m_b among its legs, seconds; NaN or 0 where not known
 	Cost      float64 // of a leg, GPU-seconds
+	Bytes     float64 // that a leg moves
 }
 
-// Replan gives the next version of the plan, which spends budget GPU-seconds a
+// Funds are what legs may cost over the next window.
+type Funds struct {
+	GPUSeconds float64
+	Bytes      float64 // 0: no limit
+}
+
+// Replan gives the next version of the plan, which spends at most the funds of a
 // window by Neyman's allocation with costs: rate ∝ SD/√cost, within [MinRate,
 // 1]. Strata that counts does not name keep the default rate. Where the least
 // rates cost more than the budget, the result is all at their least: the token
 // buckets then hold the spending, never a rate of zero.
-func (p *Plan) Replan(counts []Count, budget float64) (*Plan, error) {
-	if !(budget > 0) {
-		return nil, fmt.Errorf("replan: the budget is %v GPU-seconds, it must be above 0", budget)
+func (p *Plan) Replan(counts []Count, funds Funds) (*Plan, error) {
+	if !(funds.GPUSeconds > 0) || !(funds.Bytes >= 0) {
+		return nil, fmt.Errorf("replan: the budget is %v GPU-seconds and %v bytes: the first must be above 0, the second not below", funds.GPUSeconds, funds.Bytes)
 	}
 	next := p.Params()
 	next.Version++
 	next.Rates = make(map[string]float64, len(counts))
 	wish := wishes(counts)
-	scale := p.scale(counts, wish, budget)
+	scale := p.scale(counts, wish, funds)
 	for i, c := range counts {
 		next.Rates[c.Stratum.String()] = p.clamp(scale * wish[i])
 	}
@@ -56,18 +63,22 @@ func wishes(counts []Count) []float64 {
 	return out
 }
 
-// scale finds by bisection the factor at which the clamped rates cost budget.
-func (p *Plan) scale(counts []Count, wish []float64, budget float64) float64 {
+// scale finds by bisection the factor at which the clamped rates cost what there
+// is.
+func (p *Plan) scale(counts []Count, wish []float64, funds Funds) float64 {
 	low, high := 0.0, 1.0
 	for i := range wish {
 		high = math.Max(high, 2/wish[i])
 	}
 	for range 100 {
-		mid, spent := (low+high)/2, 0.0
+		mid := (low + high) / 2
+		var spent Funds
 		for i, c := range counts {
-			spent += p.clamp(mid*wish[i]) * c.Decisions * c.Cost
+			legs := p.clamp(mid*wish[i]) * c.Decisions
+			spent.GPUSeconds += legs * c.Cost
+			spent.Bytes += legs * c.Bytes
 		}
-		if spent > budget {
+		if spent.GPUSeconds > funds.GPUSeconds || (funds.Bytes > 0 && spent.Bytes > funds.Bytes) {
 			high = mid
 		} else {
 			low = mid

@@ -200,7 +200,7 @@ func TestReplanSpendsTheBudgetWhereItTellsMost(t *testing.T) {
 		{Stratum: s(2), Decisions: 1000, SD: 0.1, Cost: 0.4},
 		{Stratum: s(3), Decisions: 1000, SD: math.NaN(), Cost: 0.1},
 	}
-	next, err := p.Replan(counts, 10)
+	next, err := p.Replan(counts, Funds{GPUSeconds: 10})
 	require.NoError(t, err)
 	assert.Equal(t, p.Params().Version+1, next.Params().Version)
 	assert.NotEqual(t, p.ID(), next.ID())
@@ -213,10 +213,10 @@ func TestReplanSpendsTheBudgetWhereItTellsMost(t *testing.T) {
 	assert.InDelta(t, 2, next.Rate(s(1))/next.Rate(s(2)), 1e-6, "and to 1/√cost")
 	assert.Equal(t, next.Rate(s(1)), next.Rate(s(3)), "an unknown spread counts as the largest")
 
-	poor, err := p.Replan(counts, 1e-9)
+	poor, err := p.Replan(counts, Funds{GPUSeconds: 1e-9})
 	require.NoError(t, err)
 	assert.Equal(t, 0.001, poor.Rate(s(1)), "never zero")
-	_, err = p.Replan(counts, 0)
+	_, err = p.Replan(counts, Funds{})
 	assert.Error(t, err)
 }
 

@@ -34,7 +34,7 @@ func (p *Plan) StratumOf(d *schema.Decision) Stratum {
 	}
 	if alt := d.Alternative(); alt >= 0 {
 		b, a := d.Candidates[alt], d.Candidates[d.Chosen.V]
-		s.Margin = bucket(p.params.MarginBounds, (b.TTFT-a.TTFT)/a.TTFT)
+		s.Margin = bucket(p.params.MarginBounds, margin(b.TTFT, a.TTFT))
 		if s.Tier == schema.TierNone {
 			s.Tier = b.Tier
 		}
@@ -47,6 +47,17 @@ func (p *Plan) StratumOf(d *schema.Decision) Stratum {
 	}
 	return s
 }
+
+// margin is (b − a)/a to six digits, so that a margin of a half is not beyond a half
+// by the last bit of what is stored.
+func margin(b, a float64) float64 {
+	b, a = stored(b), stored(a)
+	return math.Round(1e6*(b-a)/a) / 1e6
+}
+
+// stored is x as the tables keep it, in single precision: a draw that is repeated
+// from a row must fall into the stratum that it was drawn in.
+func stored(x float64) float64 { return float64(float32(x)) }
 
 // bucket is the index of the first bound that is at least x, len(bounds) past
 // the last, −1 where x is NaN.
@@ -102,8 +113,9 @@ func stands(c, other *schema.Candidate, worker string) bool {
 }
 
 func net(c *schema.Candidate) float64 {
-	if math.IsNaN(c.Externality) {
-		return c.TTFT
+	ttft, externality := stored(c.TTFT), stored(c.Externality)
+	if math.IsNaN(externality) {
+		return ttft
 	}
-	return c.TTFT + c.Externality
+	return ttft + externality
 }
