@@ -259,9 +259,9 @@ func (r *rig) drained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for partition, n := range lag {
+	for _, n := range lag {
 		if n > 0 {
-			return fmt.Errorf("load has %d messages of partition %d to commit", n, partition)
+			return fmt.Errorf("load has messages to commit, by partition: %v", lag)
 		}
 	}
 	return nil
