@@ -39,24 +39,36 @@ func (b *bench) profile(ctx context.Context, c *contender, name string) error {
 	return group.Wait()
 }
 
-// keepProfile writes the first lines of a CPU profile as text.
+// views of a process that are kept: where its CPU goes, by what is running and by
+// what has called that, and what it allocates.
+var views = []struct{ name, source, flags string }{
+	{"CPU, by function", "profile", "-flat"},
+	{"CPU, with what a function calls", "profile", "-cum"},
+	{"bytes allocated since the start, with what a function calls", "allocs", "-sample_index=alloc_space -cum"},
+}
+
+// keepProfile writes the first lines of profiles as text.
 func (b *bench) keepProfile(ctx context.Context, p *rig.Process, name string, seconds int) error {
 	addr, err := p.Pprof()
 	if err != nil {
 		return fmt.Errorf("profile of %s: %w", name, err)
 	}
-	raw := filepath.Join(b.dir, name+".pprof")
-	if err := download(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds), raw); err != nil {
-		return fmt.Errorf("profile of %s: %w", name, err)
+	raw := map[string]string{}
+	for source, query := range map[string]string{"profile": fmt.Sprintf("?seconds=%d", seconds), "allocs": ""} {
+		raw[source] = filepath.Join(b.dir, name+"."+source)
+		if err := download(ctx, "http://"+addr+"/debug/pprof/"+source+query, raw[source]); err != nil {
+			return fmt.Errorf("profile of %s: %w", name, err)
+		}
 	}
 	var text strings.Builder
-	for _, order := range []string{"-flat", "-cum"} {
-		out, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", order, "-nodecount=60", b.kvwhatif, raw).Output()
+	for _, v := range views {
+		args := append(append([]string{"tool", "pprof", "-top", "-nodecount=60"}, strings.Fields(v.flags)...), b.kvwhatif, raw[v.source])
+		out, err := exec.CommandContext(ctx, "go", args...).Output()
 		if err != nil {
 			return fmt.Errorf("read the profile of %s: %w", name, err)
 		}
 		lines := strings.Split(string(out), "\n")
-		fmt.Fprintf(&text, "%s%s\n\n", strings.TrimLeft(order, "-")+":\n", strings.Join(lines[:min(len(lines), profileLines)], "\n"))
+		fmt.Fprintf(&text, "== %s\n%s\n\n", v.name, strings.Join(lines[:min(len(lines), profileLines)], "\n"))
 	}
 	if err := os.MkdirAll(b.profiles, 0o755); err != nil {
 		return err
