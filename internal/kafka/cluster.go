@@ -2,11 +2,9 @@ package kafka
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -14,6 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/kvwhatif/kvwhatif/internal/secure"
 )
 
 // Message is kafka-go's message.
@@ -33,6 +33,8 @@ type Cluster struct {
 	Brokers   []string `koanf:"brokers"`                // host:port, some of them
 	TLS       bool     `koanf:"tls"`                    // encrypt, and verify the brokers
 	CA        string   `koanf:"ca"`                     // PEM file of the authority; empty: the system's
+	Cert      string   `koanf:"cert"`                   // PEM file of our certificate, for brokers that ask for one
+	Key       string   `koanf:"key"`                    // PEM file of its private key
 	User      string   `koanf:"user"`                   // SASL user; empty: no SASL
 	Password  string   `koanf:"password" secret:"true"` // SASL password
 	Mechanism string   `koanf:"mechanism"`              // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: SCRAM-SHA-512
@@ -67,17 +69,9 @@ func (c Cluster) tls() (*tls.Config, error) {
 	if !c.TLS {
 		return nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CA == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(c.CA)
+	config, err := secure.ClientFiles{CA: c.CA, Cert: c.Cert, Key: c.Key}.Config()
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate authority of Kafka: %w", err)
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("the certificate authority of Kafka, %s, holds no PEM certificate", c.CA)
+		return nil, fmt.Errorf("TLS of Kafka: %w", err)
 	}
 	return config, nil
 }

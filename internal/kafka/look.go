@@ -86,7 +86,7 @@ func (r *Reader) rewind(to []Message) {
 	// Not the caller's context: a rewind that is half done would be done again.
 	ctx, cancel := context.WithTimeout(context.Background(), rewindTimeout)
 	defer cancel()
-	if err := r.Commit(ctx, to...); err != nil {
+	if err := r.commit(ctx, to...); err != nil {
 		r.cfg.Logger.Warn("kafka: the group could not be set back, trying again", "topic", r.cfg.Topic, "group", r.cfg.Group, "error", err)
 		return
 	}

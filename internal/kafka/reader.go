@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -151,8 +152,22 @@ func (r *Reader) Fetch(ctx context.Context) (Message, error) {
 
 // Commit tells the group that these messages, and all before them in their
 // partitions, are done. It waits for the answer and tries again while the
-// coordinator is starting or moving.
+// coordinator is starting or moving. Where the group has come further by another
+// member, its offset stays: the library's commits say nothing of who owns a
+// partition, and a member that lost one would set the group back.
 func (r *Reader) Commit(ctx context.Context, messages ...Message) error {
+	committed, err := Committed(ctx, r.cfg.Cluster, r.cfg.Group, r.cfg.Topic)
+	if err == nil { // else a step back is only a second reading
+		messages = slices.DeleteFunc(slices.Clone(messages), func(m Message) bool { return m.Offset < committed[m.Partition] })
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	return r.commit(ctx, messages...)
+}
+
+// commit sets the group to just after these messages, forward or back.
+func (r *Reader) commit(ctx context.Context, messages ...Message) error {
 	err := retry.Do(ctx, askRetry, coordinatorAway, nil, func(ctx context.Context) error {
 		return r.current().CommitMessages(ctx, messages...)
 	})
