@@ -22,7 +22,7 @@ type question struct {
 // questions in the order in which they are asked.
 var questions = []question{
 	{"P1", (*bench).columns}, {"P2", (*bench).fromKafka}, {"P3", (*bench).toKafka}, {"P4", (*bench).memory}, {"P5", (*bench).wholePath},
-	{"P6", (*bench).onDisk}, {"P8", (*bench).decide}, {"P9", (*bench).fleet},
+	{"S1", (*bench).serverCost}, {"P6", (*bench).onDisk}, {"P8", (*bench).decide}, {"P9", (*bench).fleet},
 	{"G1", (*bench).growPartitions}, {"G2", (*bench).growRequests}, {"G3", (*bench).growSpans}, {"G4", (*bench).growCollectors},
 }
 

@@ -68,7 +68,7 @@ func (b *bench) fromKafkaOf(ctx context.Context, s corpus.Shape, requests int, t
 	}
 	rows := int64(requests) * int64(b.perReq)
 	list := []*loader{{name: "kvwhatif load", run: func(ctx context.Context, d *rig.Database, round int) (rig.Loaded, error) {
-		return rig.Load(ctx, b.dir, b.kvwhatif, broker, d, rows, b.profileOnce(ctx, round, "load-"+s.Name))
+		return rig.Load(ctx, rig.Loading{Dir: b.dir, Program: b.kvwhatif, Broker: broker, Database: d, Rows: rows, During: b.profileOnce(ctx, round, "load-"+s.Name)})
 	}}}
 	if b.collector != "" {
 		if err := b.fillPeer(ctx, broker, r, requests); err != nil {

@@ -20,26 +20,44 @@ type Loaded struct {
 	PeakByte int64         // of the process
 }
 
+// Loading says how `kvwhatif load` is run.
+type Loading struct {
+	Dir, Program string
+	Broker       *Broker
+	Database     *Database
+	Rows         int64          // that its topic holds
+	During       func(*Process) // called once it has started; nil: nothing
+	NoRollups    bool           // rows only
+}
+
 // Load starts `kvwhatif load` on all that the topic of parts holds, and waits until
 // that is visible and the rollups that it touched are made.
-func Load(ctx context.Context, dir, program string, b *Broker, d *Database, rows int64, during func(*Process)) (Loaded, error) {
+func Load(ctx context.Context, l Loading) (Loaded, error) {
 	began := time.Now()
-	server, err := CPU(d.PID())
+	server, err := CPU(l.Database.PID())
 	if err != nil {
 		return Loaded{}, err
 	}
-	p, _, err := LaunchStage(ctx, dir, program, nil, "load", "--kafka", b.Addr(), "--clickhouse", d.DSN(), "--from-beginning", "--pprof", "127.0.0.1:0")
+	var env []string
+	// A slice says how many requests it has, so all together have those of the
+	// table once the last rollup is made.
+	query := "SELECT (SELECT count() FROM requests), (SELECT sum(n) FROM slices FINAL)"
+	if l.NoRollups {
+		env, query = []string{"KVWHATIF_LOAD_RECOMPUTE_EVERY=1h"}, "SELECT count(), count() FROM requests"
+	}
+	p, _, err := LaunchStage(ctx, l.Dir, l.Program, env, "load", "--kafka", l.Broker.Addr(), "--clickhouse", l.Database.DSN(), "--from-beginning", "--pprof", "127.0.0.1:0")
 	if err != nil {
 		return Loaded{}, err
 	}
-	defer p.Stop()
-	if during != nil {
-		go during(p)
+	if l.During != nil {
+		go l.During(p)
 	}
-	// A minute of slices has as many requests as requests has: then its rollup is
-	// that of all rows.
-	const made = "SELECT (SELECT count() FROM requests), (SELECT sum(n) FROM slices FINAL)"
-	return d.until(ctx, p, began, server, rows, made)
+	got, err := l.Database.until(ctx, p, began, server, l.Rows, query)
+	if l.NoRollups {
+		_ = p.cmd.Process.Kill() // it would make them at its end
+	}
+	p.Stop()
+	return got, err
 }
 
 // PeerFromKafka starts the peer on all that its topic holds, and waits until that
