@@ -37,19 +37,21 @@ func (r *Runner) Accept(now int64, parts []*schema.Part) error {
 			r.stats.Drawn++
 			r.count.Intend(cellOf(&l))
 			if why := r.refuse(now, &l, len(queued)); why != "" {
-				r.stats.Dropped[why]++
-				lines = append(lines, line{ID: l.ID, At: now, Done: true})
+				lines = r.giveUp(lines, now, &l, why)
 				continue
 			}
 			queued = append(queued, l)
 			lines = append(lines, line{ID: l.ID, At: now, Leg: &l})
 		}
 	}
-	if err := r.store.append(lines...); err != nil {
-		return err
+	if len(lines) > 0 {
+		if err := r.keep(now, lines...); err != nil {
+			return err
+		}
 	}
 	r.queue = append(r.queue, queued...)
-	return nil
+	r.look(now)
+	return r.adapt(now)
 }
 
 // refuse says why a leg is not even to wait.
@@ -79,6 +81,7 @@ const (
 func (r *Runner) Due(now int64) ([]execute.Leg, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.look(now)
 	killed := r.killedNow() != ""
 	var due, left []execute.Leg
 	var lines []line
@@ -89,19 +92,22 @@ func (r *Runner) Due(now int64) ([]execute.Leg, error) {
 			lines = r.giveUp(lines, now, &l, dropKilled)
 		case r.ledger.Expired(l.DecidedNanos, now):
 			lines = r.giveUp(lines, now, &l, dropLate)
-		case r.funded(now, &l, short):
+		case r.lets(len(due)) && r.funded(now, &l, short):
 			due = append(due, l)
 		default:
 			left = append(left, l)
 		}
 	}
 	r.queue = left
-	return due, r.store.append(lines...)
+	if len(due)+len(lines) == 0 {
+		return nil, nil
+	}
+	return due, r.keep(now, lines...)
 }
 
 func (r *Runner) giveUp(lines []line, now int64, l *execute.Leg, why string) []line {
 	r.stats.Dropped[why]++
-	return append(lines, line{ID: l.ID, At: now, Done: true})
+	return append(lines, line{ID: l.ID, At: now, Done: true, Why: why})
 }
 
 // funded charges a leg unless it or one before it must wait.
@@ -137,7 +143,7 @@ func (r *Runner) abandon(now int64) error {
 		lines = r.giveUp(lines, now, &r.queue[i], dropBudget)
 	}
 	r.queue = nil
-	return r.store.append(lines...)
+	return r.keep(now, lines...)
 }
 
 func (r *Runner) draw(now int64, p *schema.Part) []execute.Leg {
@@ -145,16 +151,25 @@ func (r *Runner) draw(now int64, p *schema.Part) []execute.Leg {
 		return nil
 	}
 	r.stats.Decisions++
-	r.ledger.Earn(now, productionCost(p))
+	r.observe(p)
+	if !r.ledger.Expired(p.StartNanos, now) { // what is long past funds nothing now
+		r.ledger.Earn(now, productionCost(p))
+	}
 	if why := sample.Eligible(p); why != "" {
 		r.stats.Ineligible[why]++
 		return nil
 	}
-	draws := r.plan.Draw(p)
+	plan := r.plans.At(p.StartNanos)
+	if plan == nil {
+		r.stats.Ineligible["of a time of another salt"]++
+		return nil
+	}
+	r.learnt.decision(plan, &p.Decision)
+	draws := plan.Draw(p)
 	legs := make([]execute.Leg, len(draws))
 	for i, d := range draws {
-		batch := fmt.Sprintf("%s-%d", r.plan.ID(), now/int64(r.cfg.Batch))
-		legs[i] = legOf(r.plan, p, d, batch)
+		batch := fmt.Sprintf("%s-%d", plan.ID(), now/int64(r.cfg.Batch))
+		legs[i] = legOf(plan, p, d, batch)
 	}
 	return legs
 }

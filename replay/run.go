@@ -31,17 +31,25 @@ type Batch struct {
 // in the store. It returns nil for both ends; an error is one of the store or of
 // the source.
 func (r *Runner) Run(ctx context.Context, src Source, ex execute.Executor) error {
+	r.mu.Lock()
+	r.runs = ex
+	r.mu.Unlock()
 	group, inner := errgroup.WithContext(ctx)
+	watching, enough := context.WithCancel(inner)
+	group.Go(func() error { return r.watchKill(watching) })
 	legs, came := make(chan execute.Leg), make(chan struct{}, 1)
 	group.Go(func() error { return r.read(inner, src, came) })
 	group.Go(func() error {
+		defer enough()
 		defer close(legs)
 		return r.feed(inner, came, legs)
 	})
 	for range r.cfg.Concurrency {
 		group.Go(func() error {
 			for leg := range legs {
-				if err := r.run(inner, ex, leg); err != nil {
+				err := r.run(inner, ex, leg)
+				r.handedOn(-1)
+				if err != nil {
 					return err
 				}
 			}
@@ -97,11 +105,12 @@ func (r *Runner) feed(ctx context.Context, came <-chan struct{}, legs chan<- exe
 		if err != nil {
 			return err
 		}
+		r.handedOn(len(due))
 		if err := hand(ctx, due, legs); err != nil {
 			return err
 		}
 		if came == nil {
-			if err := r.abandon(r.now()); err != nil || r.Stats().Waiting == 0 {
+			if err := r.abandon(r.now()); err != nil || r.idle() {
 				return err
 			}
 		}
@@ -146,13 +155,18 @@ func (r *Runner) tidy() error {
 // the runner can not go on.
 func (r *Runner) run(ctx context.Context, ex execute.Executor, leg execute.Leg) error {
 	if why := r.wait(ctx, ex, &leg); why != "" {
-		return r.drop(r.now(), leg, why)
+		return r.drop(r.now(), leg, why, true)
 	}
-	result, err := r.attempt(ctx, ex, leg)
-	if ctx.Err() != nil {
+	result, err, cut := r.underWay(ctx, ex, leg)
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err() // it stays in the store, for the next start
-	}
-	if err != nil {
+	case err != nil && errors.Is(cut, errKilled):
+		return r.drop(r.now(), leg, dropKilled, false)
+	case err != nil && errors.Is(cut, errHeld):
+		r.putBack(leg)
+		return nil
+	case err != nil:
 		r.cfg.Logger.Warn("replay: a leg gave no result", "leg", leg.ID, "path", leg.Path.String(), "error", err)
 	}
 	err = r.Finish(ctx, r.now(), leg, result, err)
@@ -168,6 +182,8 @@ func (r *Runner) run(ctx context.Context, ex execute.Executor, leg execute.Leg) 
 
 // wait holds a leg back while the gate is shut, and says why it is not to run.
 func (r *Runner) wait(ctx context.Context, ex execute.Executor, leg *execute.Leg) string {
+	held := false
+	defer func() { r.gate(&held, false) }()
 	for {
 		if r.Killed() != "" {
 			return dropKilled
@@ -178,7 +194,11 @@ func (r *Runner) wait(ctx context.Context, ex execute.Executor, leg *execute.Leg
 		if late {
 			return dropLate
 		}
-		if ctx.Err() != nil || r.open(ctx, ex, leg) || !retry.Pause(ctx, r.cfg.Retry) {
+		if ctx.Err() != nil || r.open(ctx, ex, leg) {
+			return ""
+		}
+		r.gate(&held, true)
+		if !retry.Pause(ctx, r.cfg.Retry) {
 			return ""
 		}
 	}
@@ -191,6 +211,9 @@ func (r *Runner) open(ctx context.Context, ex execute.Executor, leg *execute.Leg
 		return true
 	}
 	state, err := prober.State(ctx, *leg)
+	if errors.Is(err, execute.ErrNoState) {
+		return true
+	}
 	return err == nil && r.cfg.Idle.Open(state.GPUQueue, state.Flows)
 }
 
@@ -215,6 +238,9 @@ func (r *Runner) once(ctx context.Context, ex execute.Executor, leg execute.Leg)
 			r.cfg.Logger.Warn("replay: a leg was not cleaned up", "leg", leg.ID, "error", err)
 		}
 	}()
+	if err := ctx.Err(); err != nil {
+		return execute.Result{}, err
+	}
 	prepared, err := ex.Prepare(ctx, leg)
 	if err != nil {
 		return execute.Result{}, fmt.Errorf("prepare: %w", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sort"
 	"sync"
 	"time"
@@ -30,14 +29,17 @@ type Config struct {
 	Limits budget.Limits
 	Emit   Emit
 
-	MaxWaiting  int              // legs that wait for budget; more are dropped; 0: 20,000
-	Idle        budget.Idle      // gate; its zero value is always open
-	Concurrency int              // legs at once; 0: 4
-	Batch       time.Duration    // legs drawn within it are one batch; 0: 10 s
-	Retry       time.Duration    // pause before an unavailable executor or a shut gate is tried again; 0: 1 s
-	KillFile    string           // while it exists nothing runs; "" for none
-	Now         func() time.Time // of Run; nil: time.Now
-	Logger      *slog.Logger     // nil: slog.Default
+	MaxWaiting  int                  // legs that wait for budget; more are dropped; 0: 20,000
+	Idle        budget.Idle          // gate; its zero value is always open
+	Breaker     budget.BreakerConfig // its zero value is none
+	Adapt       time.Duration        // how often the rates are fitted to the budget, by a new plan; 0: never
+	Lead        time.Duration        // from the making of a plan to the first decision drawn by it; 0: 1 min
+	Concurrency int                  // legs at once; 0: 4
+	Batch       time.Duration        // legs drawn within it are one batch; 0: 10 s
+	Retry       time.Duration        // pause before an unavailable executor or a shut gate is tried again; 0: 1 s
+	KillFile    string               // while it exists nothing runs; "" for none
+	Now         func() time.Time     // of Run; nil: time.Now
+	Logger      *slog.Logger         // nil: slog.Default
 }
 
 // Runner draws, runs and reports legs. It is safe for concurrent use.
@@ -45,52 +47,68 @@ type Runner struct {
 	cfg   Config
 	store *Store
 
-	mu     sync.Mutex    // over what follows
-	queue  []execute.Leg // wait for budget, oldest first
-	plan   *sample.Plan
-	ledger *budget.Ledger
-	stats  Stats
-	count  budget.Completion
-	killed string // why; "" while running
+	mu        sync.Mutex    // over what follows
+	queue     []execute.Leg // wait for budget, oldest first
+	plans     *sample.History
+	ledger    *budget.Ledger
+	breaker   *budget.Breaker
+	stats     Stats
+	count     budget.Completion
+	learnt    learnt
+	killed    string                             // why; "" while running
+	unwritten bool                               // the kill file could not be made
+	way       map[string]context.CancelCauseFunc // of legs under way, by id
+	handed    int                                // legs that Run has from Due and is not done with
+	gated     int                                // of them, those that the idle gate holds
+	runs      execute.Executor                   // that Run was given
+	looked    int64                              // when the breaker was last asked, Unix nanoseconds
 }
 
-// Stats is what a runner has done since it started. Completion counts are of
-// legs that were first seen since then.
-type Stats struct {
-	Plan       string
-	Killed     string           // why nothing runs; "" while it does
-	Decisions  int64            // parts with a decision
-	Ineligible map[string]int64 // of them, by why they can not be replayed
-	Drawn      int64            // legs
-	Again      int64            // legs that came again and were known
-	Dropped    map[string]int64 // legs that did not run, by why
-	Waiting    int              // legs that wait for budget
-	OldestWait int64            // instant of the oldest decision that waits, Unix nanoseconds; 0 for none: estimate up to it
-	Executed   int64            // legs with a result
-	Emitted    int64            // results accepted by the pipeline
-	Completion []budget.Tally   // by stratum, leg and path
-	BySize     []budget.Tally   // by size bucket and leg
-	Production budget.Charge    // cost seen
-	Legs       budget.Charge    // cost charged
-}
-
-// New makes a runner; legs that the store still has without a result wait again.
-// The store stays the caller's to close.
+// New makes a runner; legs that the store still has without a result wait again,
+// and budgets, counts and plans go on. The store stays the caller's to close.
 func New(cfg Config, store *Store) (*Runner, error) {
 	if cfg.Plan == nil || cfg.Emit == nil || store == nil {
 		return nil, errors.New("replay runner: a plan, an emitter and a store are required")
 	}
-	ledger, err := budget.New(cfg.Limits)
-	if err != nil {
+	cfg.setDefaults()
+	r := &Runner{
+		cfg: cfg, store: store, way: map[string]context.CancelCauseFunc{},
+		stats: Stats{Ineligible: map[string]int64{}, Dropped: map[string]int64{}},
+	}
+	var err error
+	if r.ledger, err = budget.New(cfg.Limits); err != nil {
 		return nil, err
 	}
-	cfg.setDefaults()
-	pending, _ := store.pending()
-	sort.SliceStable(pending, func(i, j int) bool { return pending[i].DecidedNanos < pending[j].DecidedNanos })
-	return &Runner{
-		cfg: cfg, store: store, plan: cfg.Plan, ledger: ledger, queue: pending,
-		stats: Stats{Ineligible: map[string]int64{}, Dropped: map[string]int64{}},
-	}, nil
+	if r.breaker, err = budget.NewBreaker(cfg.Breaker); err != nil {
+		return nil, err
+	}
+	books, entries := store.kept()
+	r.ledger.Restore(books.Ledger)
+	r.count.Set(books.Tallies)
+	if err := r.openPlans(entries); err != nil {
+		return nil, err
+	}
+	r.queue, _ = store.pending()
+	sort.SliceStable(r.queue, func(i, j int) bool { return r.queue[i].DecidedNanos < r.queue[j].DecidedNanos })
+	return r, nil
+}
+
+// openPlans takes up the plans that were in force, and then that of the settings.
+func (r *Runner) openPlans(entries []sample.Entry) (err error) {
+	if len(entries) == 0 {
+		r.plans = sample.NewHistory(r.cfg.Plan)
+		return r.store.keepPlans(r.plans.Entries())
+	}
+	if r.plans, err = r.cfg.Plan.RestoreHistory(entries); err != nil {
+		return fmt.Errorf("replay runner: %w", err)
+	}
+	changed, err := r.plans.Settle(r.cfg.Now().Add(r.cfg.Lead).UnixNano(), r.cfg.Plan)
+	if err != nil || !changed {
+		return err
+	}
+	last, _ := r.plans.Last()
+	r.cfg.Logger.Info("replay: the settings make a new sampling plan", "plan", last.ID, "since", time.Unix(0, last.Since).UTC())
+	return r.store.keepPlans(r.plans.Entries())
 }
 
 func (c *Config) setDefaults() {
@@ -105,6 +123,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Retry <= 0 {
 		c.Retry = time.Second
+	}
+	if c.Lead <= 0 {
+		c.Lead = time.Minute
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -123,31 +144,56 @@ func (r *Runner) Finish(ctx context.Context, now int64, leg execute.Leg, result 
 		runErr = result.Check()
 	}
 	if runErr != nil {
-		return r.drop(now, leg, reasonOf(runErr))
+		return r.drop(now, leg, reasonOf(runErr), never(runErr))
 	}
-	expected := leg.Estimate()
-	r.mu.Lock()
-	r.ledger.Charge(now, charge(&leg, execute.Cost{
-		GPUSeconds: result.Cost.GPUSeconds - expected.GPUSeconds, Bytes: result.Cost.Bytes - expected.Bytes,
-	}))
-	r.stats.Executed++
-	r.count.Execute(cellOf(&leg))
-	r.mu.Unlock()
-	if err := r.store.append(line{ID: leg.ID, At: now, Result: &result}); err != nil {
+	if err := r.book(now, &leg, &result); err != nil {
 		return err
 	}
 	return r.send(ctx, now, finished{leg, result})
 }
 
-// drop gives up a leg, and gives back what it was charged.
-func (r *Runner) drop(now int64, leg execute.Leg, why string) error {
-	expected := chargeOf(&leg)
-	expected.GPUSeconds, expected.Bytes = -expected.GPUSeconds, -expected.Bytes
+// book settles the budget and makes the result durable.
+func (r *Runner) book(now int64, leg *execute.Leg, result *execute.Result) error {
+	expected := leg.Estimate()
 	r.mu.Lock()
-	r.ledger.Charge(now, expected)
+	defer r.mu.Unlock()
+	r.ledger.Charge(now, charge(leg, execute.Cost{
+		GPUSeconds: result.Cost.GPUSeconds - expected.GPUSeconds, Bytes: result.Cost.Bytes - expected.Bytes,
+	}))
+	r.stats.Executed++
+	r.count.Execute(cellOf(leg))
+	r.learnt.result(leg, result)
+	if !r.breaker.Ended(leg.ID, now) {
+		r.breaker.Ran(budget.Span{Worker: leg.Candidate.Worker, Link: leg.Link, Start: result.StartNanos, End: result.EndNanos})
+	}
+	return r.keep(now, line{ID: leg.ID, At: now, Result: result})
+}
+
+// drop gives up a leg. It gives back what a leg was charged that never ran.
+func (r *Runner) drop(now int64, leg execute.Leg, why string, neverRan bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if neverRan {
+		r.refund(now, &leg)
+	}
 	r.stats.Dropped[why]++
-	r.mu.Unlock()
-	return r.store.append(line{ID: leg.ID, At: now, Done: true})
+	return r.keep(now, line{ID: leg.ID, At: now, Done: true, Why: why})
+}
+
+func (r *Runner) refund(now int64, leg *execute.Leg) {
+	c := chargeOf(leg)
+	c.GPUSeconds, c.Bytes = -c.GPUSeconds, -c.Bytes
+	r.ledger.Charge(now, c)
+}
+
+// keep makes records durable, with what changed in the books before them: after a
+// crash between the two the budget is too small rather than too large.
+func (r *Runner) keep(now int64, lines ...line) error {
+	if r.store.path == "" {
+		return r.store.append(lines...)
+	}
+	books := line{ID: booksID, At: now, Books: &Books{Ledger: r.ledger.Changed(), Tallies: r.count.Changed()}}
+	return r.store.append(append([]line{books}, lines...)...)
 }
 
 func reasonOf(err error) string {
@@ -156,8 +202,16 @@ func reasonOf(err error) string {
 		return "refused by the executor"
 	case errors.Is(err, execute.ErrUnavailable):
 		return "the executor was not available"
+	case errors.Is(err, execute.ErrNotForced):
+		return "the path was not forced"
 	}
 	return "failed"
+}
+
+// never tells whether an executor that gave this error ran nothing. What one that
+// failed otherwise has spent is not known, so the leg's charge stands for it.
+func never(err error) bool {
+	return errors.Is(err, execute.ErrRefused) || errors.Is(err, execute.ErrUnavailable)
 }
 
 // Flush emits results that are in the store and were not accepted yet.
@@ -179,29 +233,4 @@ func (r *Runner) send(ctx context.Context, now int64, f finished) error {
 	r.stats.Emitted++
 	r.mu.Unlock()
 	return r.store.append(line{ID: f.leg.ID, At: now, Done: true})
-}
-
-// SetPlan changes the plan for decisions to come.
-func (r *Runner) SetPlan(p *sample.Plan) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.plan = p
-}
-
-// Stats gives a copy of the counts.
-func (r *Runner) Stats() Stats {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.stats
-	s.Plan, s.Killed = r.plan.ID(), r.killedNow()
-	s.Ineligible, s.Dropped = maps.Clone(s.Ineligible), maps.Clone(s.Dropped)
-	s.Waiting = len(r.queue)
-	for i := range r.queue {
-		if at := r.queue[i].DecidedNanos; s.OldestWait == 0 || at < s.OldestWait {
-			s.OldestWait = at
-		}
-	}
-	s.Completion, s.BySize = r.count.Tallies(), r.count.BySize()
-	s.Production, s.Legs = r.ledger.Totals()
-	return s
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kvwhatif/kvwhatif/replay/execute"
+	"github.com/kvwhatif/kvwhatif/replay/sample"
 )
 
 // Store remembers which legs were planned, have a result, and are done with. On
@@ -28,6 +29,8 @@ type Store struct {
 	written int   // records since the last compaction
 	broken  error // a write failed: what is in the file is not known any more
 	legs    map[string]*entry
+	books   Books
+	plans   []sample.Entry
 }
 
 // entry is what is known of a leg.
@@ -35,7 +38,8 @@ type entry struct {
 	at     int64 // Unix nanoseconds
 	leg    *execute.Leg
 	result *execute.Result
-	done   bool // emitted, dropped or refused
+	done   bool   // emitted, dropped or refused
+	why    string // why it did not run; "" where it was emitted
 }
 
 // line is one record of the file.
@@ -45,6 +49,8 @@ type line struct {
 	Leg    *execute.Leg    `json:"leg,omitempty"`
 	Result *execute.Result `json:"result,omitempty"`
 	Done   bool            `json:"done,omitempty"`
+	Why    string          `json:"why,omitempty"`   // of a leg that was given up
+	Books  *Books          `json:"books,omitempty"` // a line of its own, with booksID
 }
 
 const (
@@ -84,6 +90,9 @@ func (s *Store) load(dir string, forget int64) error {
 	}
 	if err := s.replay(data); err != nil {
 		return fmt.Errorf("%s: %w; move the file away to start anew: legs that ran may then run again", path, err)
+	}
+	if s.plans, err = ReadPlans(filepath.Join(dir, PlansFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	s.path = path
 	return s.forget(forget)
@@ -149,6 +158,10 @@ func (s *Store) replay(data []byte) error {
 }
 
 func (s *Store) apply(l line) {
+	if l.Books != nil {
+		s.books.merge(l.Books)
+		return
+	}
 	e := s.legs[l.ID]
 	if e == nil {
 		e = &entry{}
@@ -162,7 +175,7 @@ func (s *Store) apply(l line) {
 		e.result = l.Result
 	}
 	if l.Done {
-		e.done, e.leg, e.result = true, nil, nil
+		e.done, e.leg, e.result, e.why = true, nil, nil, l.Why
 	}
 }
 
@@ -174,9 +187,12 @@ func (s *Store) compact(path string) error {
 	}
 	defer os.Remove(f.Name())
 	w := bufio.NewWriter(f)
+	if err := writeLine(w, line{ID: booksID, Books: &s.books}); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	for _, id := range s.ids() {
 		e := s.legs[id]
-		if err := writeLine(w, line{id, e.at, e.leg, e.result, e.done}); err != nil {
+		if err := writeLine(w, line{ID: id, At: e.at, Leg: e.leg, Result: e.result, Done: e.done, Why: e.why}); err != nil {
 			return errors.Join(err, f.Close())
 		}
 	}

@@ -20,11 +20,15 @@ import (
 const start = int64(1_700_000_000_000_000_000)
 
 func testPlan(t testing.TB, rate float64) *sample.Plan {
-	p := sample.DefaultParams()
-	p.Rate, p.Control, p.ControlRates = rate, rate, nil
-	plan, err := sample.New(p, []byte("a salt for the tests of replay"))
+	plan, err := testPlanOf(rate)
 	require.NoError(t, err)
 	return plan
+}
+
+func testPlanOf(rate float64) (*sample.Plan, error) {
+	p := sample.DefaultParams()
+	p.Rate, p.Control, p.ControlRates = rate, rate, nil
+	return sample.New(p, []byte("a salt for the tests of replay"))
 }
 
 // rich is limits that refuse nothing.

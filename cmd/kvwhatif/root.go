@@ -31,8 +31,8 @@ var flagKeys = map[string]string{
 	"from-beginning": "load.from_beginning", "anchor": "load.anchor",
 	"executor": "replay.executor", "otlp": "replay.otlp", "share": "replay.share", "rate": "replay.rate",
 	"control": "replay.control", "parallel": "replay.parallel", "kill-file": "replay.kill",
-	"deadline": "replay.deadline",
-	"window":   "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
+	"deadline": "replay.deadline", "idle-queue": "replay.idle.queue", "breaker": "replay.breaker.factor", "adapt": "replay.adapt", "plans": "replay.plans",
+	"window": "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
 	"address": "serve.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators", "policies": "serve.policies",
 }
 

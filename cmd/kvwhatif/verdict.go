@@ -86,6 +86,7 @@ has a verdict that --fail-on lists. With --every it runs until it is stopped.`,
 	flags.Var(&f.every, "every", "judge again so often, until stopped")
 	flags.Float64("rate", 0, "of decisions that were sampled [0.02]")
 	flags.Float64("control", 0, "of decisions whose own path was run again [0.02]")
+	flags.String("plans", "", "history of sampling plans: a file, or http://HOST:PORT/v1/replay/plans of the replayer [legs/plans.json in --dir, where it is]")
 	complete(cmd, "policy", app.Policies()...)
 	complete(cmd, "tier", "gpu", "cpu", "disk", "object", "peer")
 	complete(cmd, "fail-on", app.VerdictStates()...)

@@ -69,6 +69,11 @@ func Replay(ctx context.Context, s *Settings, log *slog.Logger, announce Announc
 	if at.Metrics, err = p.startReplay(runner, source, executor, s); err != nil {
 		return errors.Join(p.fail(err), source.Close())
 	}
+	forget, err := s.rememberAddress(at.Metrics)
+	if err != nil {
+		return p.fail(err)
+	}
+	defer forget()
 	logPlan(log, plan, s.Replay)
 	announce(at)
 	return p.wait()
@@ -108,12 +113,9 @@ func (s *Settings) openLegs(now time.Time) (*replay.Store, error) {
 }
 
 func (s *Settings) runnerConfig(plan *sample.Plan, emit replay.Emit, log *slog.Logger) replay.Config {
-	kill := s.Replay.Kill
-	if kill == "" {
-		kill = filepath.Join(s.Dir, killFile)
-	}
 	return replay.Config{
-		Plan: plan, Limits: s.Replay.limits(), Emit: emit, Concurrency: s.Replay.Parallel, KillFile: kill, Logger: log,
+		Plan: plan, Limits: s.Replay.limits(), Emit: emit, Concurrency: s.Replay.Parallel, KillFile: s.killFile(), Logger: log,
+		Idle: s.Replay.Idle.gate(), Breaker: s.Replay.Breaker.config(), Adapt: time.Duration(s.Replay.Adapt),
 	}
 }
 
@@ -126,7 +128,7 @@ func (p *process) startReplay(r *replay.Runner, source *replay.KafkaSource, ex e
 	if err := p.registry.Register(source.Collector()); err != nil {
 		return "", fmt.Errorf("metrics of the Kafka reader: %w", err)
 	}
-	if metrics, err = p.listen(s.Listen, mount{replay.KillPath, r.KillHandler()}); err != nil {
+	if metrics, err = p.listen(s.Listen, mount{replay.Path, r.Handler()}); err != nil {
 		return "", err
 	}
 	p.group.Go(func() error {
@@ -146,12 +148,13 @@ func (p *process) toggleKill(r *replay.Runner) {
 	for {
 		select {
 		case <-signals:
+			err := error(nil)
 			if r.Killed() != "" {
-				r.Resume()
+				err = r.Resume()
 			} else {
-				r.Kill("SIGUSR1")
+				err = r.Kill("SIGUSR1")
 			}
-			p.log.Warn("replay: kill switch by signal", "killed", r.Killed())
+			p.log.Warn("replay: kill switch by signal", "killed", r.Killed(), "error", err)
 		case <-p.ctx.Done():
 			return
 		}

@@ -58,6 +58,11 @@ type ReplaySettings struct {
 	Kill     string         `koanf:"kill"`     // file whose presence stops all replays; empty: kvwhatif.kill in dir
 	Salt     string         `koanf:"salt" secret:"true"`
 	Parallel int            `koanf:"parallel"` // legs at once
+
+	Adapt   units.Duration  `koanf:"adapt"` // how often the rates are fitted to the budget, by a new plan; 0: never
+	Plans   string          `koanf:"plans"` // of verdict: file or URL of the replayer's plans; empty: those in dir, where there are any
+	Idle    IdleSettings    `koanf:"idle"`
+	Breaker BreakerSettings `koanf:"breaker"`
 }
 
 // CalibrateSettings is how the cost model is refitted.
@@ -87,6 +92,7 @@ func DefaultSettings() Settings {
 		Replay: ReplaySettings{
 			OTLP: "127.0.0.1:4317", Share: 0.01, Rate: 0.02, Control: 0.02,
 			Deadline: units.Duration(10 * time.Minute), Parallel: 4,
+			Idle: IdleSettings{Queue: units.Duration(50 * time.Millisecond)}, Breaker: defaultBreaker(),
 		},
 		Calibrate: CalibrateSettings{
 			Window: units.Duration(24 * time.Hour), Holdout: 0.3, MinN: 50, Expires: units.Duration(48 * time.Hour),
@@ -108,7 +114,7 @@ func (s *Settings) Validate() error {
 	errs := []error{
 		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(), s.ClickHouse.Validate(), s.Sender.Validate(),
 		share("replay.share", s.Replay.Share), share("replay.rate", s.Replay.Rate), share("replay.control", s.Replay.Control),
-		share("calibrate.hold_out", s.Calibrate.Holdout),
+		share("calibrate.hold_out", s.Calibrate.Holdout), s.Replay.validate(),
 	}
 	if s.Calibrate.Holdout == 1 {
 		errs = append(errs, errors.New("calibrate.hold_out is 1: nothing would be left to fit to, set it below 1"))

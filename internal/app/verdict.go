@@ -107,8 +107,8 @@ type planSeen struct {
 	First time.Time `ch:"first"` // start of its first leg
 }
 
-// epochs are the sampling plans that requests were drawn by: that of the settings,
-// since its first leg ran. Without its salt, what was drawn is known as
+// epochs are the sampling plans that requests were drawn by: those that the replayer
+// kept, or else that of the settings, since its first leg ran. Without its salt, what was drawn is known as
 // probabilities only.
 func (s *Settings) epochs(ctx context.Context, conn driver.Conn) (out []verdict.Epoch, notes []string, err error) {
 	var seen []planSeen
@@ -121,11 +121,17 @@ func (s *Settings) epochs(ctx context.Context, conn driver.Conn) (out []verdict.
 		return nil, nil, err
 	}
 	if salt == nil {
-		return s.blindEpochs(seen)
+		return s.blindEpochs(ctx, seen)
 	}
 	plan, err := s.Replay.plan(salt)
 	if err != nil {
 		return nil, nil, err
+	}
+	if entries, err := s.plansKept(ctx); err != nil || len(entries) > 0 {
+		if err != nil {
+			return nil, nil, err
+		}
+		return epochsOf(entries, salt, seen)
 	}
 	e := verdict.Epoch{Plan: plan}
 	if i := slices.IndexFunc(seen, func(p planSeen) bool { return p.ID == plan.ID() }); i >= 0 {
@@ -135,11 +141,18 @@ func (s *Settings) epochs(ctx context.Context, conn driver.Conn) (out []verdict.
 }
 
 // blindEpochs takes the newest plan for that of the settings.
-func (s *Settings) blindEpochs(seen []planSeen) ([]verdict.Epoch, []string, error) {
+func (s *Settings) blindEpochs(ctx context.Context, seen []planSeen) ([]verdict.Epoch, []string, error) {
 	if len(seen) == 0 {
 		return nil, nil, nil
 	}
 	newest := seen[len(seen)-1]
+	if entries, err := s.plansKept(ctx); err != nil || len(entries) > 0 {
+		if err != nil {
+			return nil, nil, err
+		}
+		out, notes, err := epochsOf(entries, make([]byte, 32), seen)
+		return out, append(notes, "no replay salt was given, so which legs were drawn is known as probabilities only"), err
+	}
 	e, err := verdict.Blind(newest.First.UTC(), s.Replay.params(), newest.ID)
 	if err != nil {
 		return nil, nil, err

@@ -141,15 +141,16 @@ func (b *Breaker) Began(id, worker, link string, now int64) {
 	b.way[id] = Span{Worker: worker, Link: link, Start: now}
 }
 
-// Ended says that a leg is no longer under way. One that never began is passed over.
-func (b *Breaker) Ended(id string, now int64) {
+// Ended says that a leg is no longer under way, and tells whether it was.
+func (b *Breaker) Ended(id string, now int64) bool {
 	s, ok := b.way[id]
 	if !ok {
-		return
+		return false
 	}
 	delete(b.way, id)
 	s.End = now
 	b.Ran(s)
+	return true
 }
 
 // Ran says when a leg was under way, afterwards.

@@ -15,6 +15,12 @@ const LegsPath = "/v1/legs"
 // remembered is how many finished legs a Handler can answer again.
 const remembered = 4096
 
+// StatePath is where a Handler tells, of an Executor that is a Prober, the load that
+// a leg would meet now: the leg is posted as to LegsPath, the answer is such as
+// {"gpu_queue": 0.1, "flows": 2}, with null for what is not known. Where nothing is
+// served there, the idle gate has nothing to go by.
+const StatePath = "/v1/state"
+
 // Handler serves an Executor to Simulator clients at LegsPath: it prepares, runs
 // and cleans up each leg, and answers with the result, the cost of preparation
 // included. A leg that comes again, while it runs or after, is not run again.
@@ -24,7 +30,37 @@ func Handler(ex Executor) http.Handler {
 	h := &handler{executor: ex, calls: map[string]*call{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+LegsPath, h.post)
+	if p, ok := ex.(Prober); ok {
+		mux.HandleFunc("POST "+StatePath, func(w http.ResponseWriter, r *http.Request) { tellState(w, r, p) })
+	}
 	return mux
+}
+
+func tellState(w http.ResponseWriter, r *http.Request, p Prober) {
+	leg, ok := readLeg(w, r)
+	if !ok {
+		return
+	}
+	s, err := p.State(r.Context(), leg)
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(stateJSON{number(s.GPUQueue), number(s.Flows)}) // the client has gone if this fails
+}
+
+func readLeg(w http.ResponseWriter, r *http.Request) (leg Leg, ok bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return leg, false
+	}
+	if err := json.Unmarshal(body, &leg); err != nil || leg.ID == "" {
+		http.Error(w, "a leg with an id was expected: "+errText(err), http.StatusBadRequest)
+		return leg, false
+	}
+	return leg, true
 }
 
 type handler struct {
@@ -41,14 +77,8 @@ type call struct {
 }
 
 func (h *handler) post(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	var leg Leg
-	if err := json.Unmarshal(body, &leg); err != nil || leg.ID == "" {
-		http.Error(w, "a leg with an id was expected: "+errText(err), http.StatusBadRequest)
+	leg, ok := readLeg(w, r)
+	if !ok {
 		return
 	}
 	c, first := h.begin(leg.ID)

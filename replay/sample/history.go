@@ -29,6 +29,11 @@ func NewHistory(p *Plan) *History {
 	return &History{entries: []Entry{{ID: p.ID(), Base: p.ID(), Why: "settings", Params: p.Params()}}, plans: []*Plan{p}}
 }
 
+// RestoreHistory takes up entries that were kept, under the plan's own salt.
+func (p *Plan) RestoreHistory(entries []Entry) (*History, error) {
+	return RestoreHistory(entries, p.salt)
+}
+
 // RestoreHistory takes up entries that were kept. An entry that another salt made
 // stays, but its draws can not be repeated.
 func RestoreHistory(entries []Entry, salt []byte) (*History, error) {
@@ -44,8 +49,8 @@ func RestoreHistory(entries []Entry, salt []byte) (*History, error) {
 		if p.ID() != e.ID {
 			p = nil
 		}
-		if n := len(h.entries); n > 0 && (e.Since <= h.entries[n-1].Since || e.Params.Version <= h.entries[n-1].Params.Version) {
-			return nil, fmt.Errorf("sampling plan %s does not follow %s in time and version", e.ID, h.entries[n-1].ID)
+		if n := len(h.entries); n > 0 && e.Since <= h.entries[n-1].Since {
+			return nil, fmt.Errorf("sampling plan %s does not follow %s in time", e.ID, h.entries[n-1].ID)
 		}
 		h.entries, h.plans = append(h.entries, e), append(h.plans, p)
 	}
@@ -79,10 +84,10 @@ func (h *History) Last() (Entry, *Plan) {
 }
 
 // Append adds a plan for decisions from since on, which must be later than that of
-// the last, as its version must be.
+// the last.
 func (h *History) Append(since int64, p *Plan, base, why string) error {
 	last := h.entries[len(h.entries)-1]
-	if since <= last.Since || p.params.Version <= last.Params.Version {
+	if since <= last.Since || p.ID() == last.ID {
 		return fmt.Errorf("sampling plan %s from %d on does not follow %s from %d on", p.ID(), since, last.ID, last.Since)
 	}
 	h.entries = append(h.entries, Entry{Since: since, ID: p.ID(), Base: base, Why: why, Params: p.Params()})
@@ -91,20 +96,14 @@ func (h *History) Append(since int64, p *Plan, base, why string) error {
 }
 
 // Settle takes up the plan of the settings: nothing changes where the newest entry
-// is that plan or was adapted from it; else it follows under the next version, for
-// decisions from since on. It tells whether it did.
+// is that plan or was adapted from it; else it follows, for decisions from since
+// on. It tells whether it did.
 func (h *History) Settle(since int64, p *Plan) (bool, error) {
 	last, held := h.Last()
 	if last.Base == p.ID() && held != nil {
 		return false, nil
 	}
-	params := p.Params()
-	params.Version = last.Params.Version + 1
-	next, err := New(params, p.salt)
-	if err != nil {
-		return false, err
-	}
-	return true, h.Append(max(since, last.Since+1), next, p.ID(), "settings")
+	return true, h.Append(max(since, last.Since+1), p, p.ID(), "settings")
 }
 
 // Differs tells whether a rate of the other plan is off by more than a share of

@@ -55,7 +55,7 @@ func TestNewSettingsAreANewPlan(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, changed)
 	last, p := h.Last()
-	assert.Equal(t, []any{int64(7000), 2, other.ID(), "settings"}, []any{last.Since, last.Params.Version, last.Base, last.Why})
+	assert.Equal(t, []any{int64(7000), other.ID(), other.ID(), "settings"}, []any{last.Since, last.ID, last.Base, last.Why})
 	assert.Equal(t, 0.4, p.Params().Rate)
 	changed, err = h.Settle(8000, other)
 	require.NoError(t, err)
@@ -79,7 +79,8 @@ func TestAHistoryOnlyGoesOn(t *testing.T) {
 	_, err := RestoreHistory(nil, []byte(oneSalt))
 	assert.ErrorContains(t, err, "empty")
 	h := NewHistory(planOf(t, 0.3, oneSalt))
-	assert.Error(t, h.Append(10, planOf(t, 0.4, oneSalt), "", ""), "the version must rise")
+	assert.Error(t, h.Append(0, planOf(t, 0.4, oneSalt), "", ""), "time must go on")
+	assert.Error(t, h.Append(10, planOf(t, 0.3, oneSalt), "", ""), "it is the plan in force")
 	e := h.Entries()[0]
 	_, err = RestoreHistory([]Entry{e, e}, []byte(oneSalt))
 	assert.ErrorContains(t, err, "follow")

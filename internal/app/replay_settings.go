@@ -1,0 +1,58 @@
+package app
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/kvwhatif/kvwhatif/internal/config/units"
+	"github.com/kvwhatif/kvwhatif/replay/budget"
+)
+
+// IdleSettings is the gate that legs wait at, by what the executor reads of the
+// engine. One that can not tell has no gate.
+type IdleSettings struct {
+	Queue units.Duration `koanf:"queue"` // a leg starts where the worker's GPU queue is at most this; 0: whatever it is
+	Flows int            `koanf:"flows"` // and where so many transfers at most are on the link; 0: however many
+}
+
+func (s IdleSettings) gate() budget.Idle {
+	return budget.Idle{MaxGPUQueue: time.Duration(s.Queue).Seconds(), MaxFlows: float64(s.Flows)}
+}
+
+// BreakerSettings is when replays are taken to hurt production.
+type BreakerSettings struct {
+	Factor float64        `koanf:"factor"` // of its p99 TTFT away from replays that production may reach beside them; 0: no breaker
+	Window units.Duration `koanf:"window"` // of time that is compared
+	Pause  units.Duration `koanf:"pause"`  // before replays are tried again
+}
+
+func defaultBreaker() BreakerSettings {
+	d := budget.DefaultBreaker()
+	return BreakerSettings{Factor: d.Factor, Window: units.Duration(d.WindowNanos), Pause: units.Duration(d.PauseNanos)}
+}
+
+func (s BreakerSettings) config() budget.BreakerConfig {
+	c := budget.DefaultBreaker()
+	c.Factor, c.WindowNanos, c.PauseNanos = s.Factor, int64(s.Window), int64(s.Pause)
+	return c
+}
+
+func (s ReplaySettings) validate() error {
+	errs := []error{s.Breaker.config().Validate()}
+	if s.Adapt < 0 {
+		errs = append(errs, errors.New("replay.adapt must not be negative: 0s never changes the plan"))
+	}
+	if s.Idle.Queue < 0 || s.Idle.Flows < 0 {
+		errs = append(errs, errors.New("replay.idle.queue and replay.idle.flows must not be negative: 0 is no limit"))
+	}
+	return errors.Join(errs...)
+}
+
+// killFile is the kill switch of the settings.
+func (s *Settings) killFile() string {
+	if s.Replay.Kill != "" {
+		return s.Replay.Kill
+	}
+	return filepath.Join(s.Dir, killFile)
+}
