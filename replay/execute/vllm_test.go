@@ -43,7 +43,7 @@ func servingLegs() executetest.Legs {
 func vllmConfig(url string) execute.ServingConfig {
 	return execute.ServingConfig{
 		Workers: []execute.ServingWorker{{Name: "w1", URL: url}, {Name: "w2", URL: url}}, BlockTokens: 16,
-		Vocab: llama.Vocab{First: 3, End: 500}, GateWait: 100 * time.Millisecond,
+		Vocab: llama.Vocab{First: 3, End: 500}, GateWait: 5 * time.Second,
 		External: schema.TierCPU, ExternalBlock: 32, MayDrop: true,
 	}
 }
@@ -178,7 +178,7 @@ func TestVLLMBesideOthers(t *testing.T) {
 		require.NoError(t, e.Cleanup(t.Context(), leg))
 		return err
 	}
-	alone := newVLLM(t, f, nil)
+	alone := newVLLM(t, f, func(c *execute.ServingConfig) { c.GateWait = 50 * time.Millisecond })
 	err := beside(alone, servingLeg(schema.PathRecompute, 1, 70, 0, 0))
 	assert.ErrorIs(t, err, execute.ErrUnavailable)
 	assert.ErrorContains(t, err, "worked for others")
