@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,9 @@ func first(t *testing.T) definitions {
 	return d
 }
 
+// at is an instant of rows: recent, or the tables let them expire.
+var at = strconv.FormatInt(time.Now().Add(-2*time.Hour).Truncate(time.Hour).Unix(), 10)
+
 // old is a database that the first kvwhatif made, with rows.
 func old(t *testing.T) driver.Conn {
 	conn := clickhousetest.Open(t)
@@ -40,12 +45,12 @@ func old(t *testing.T) driver.Conn {
 	require.NoError(t, err)
 	for _, insert := range []string{
 		"INSERT INTO requests (minute, id, trace, spans, contents, kind, start, policy, path, chosen, model, tokens_prompt, bytes, ttft, candidate.path, candidate.ttft, candidate.bytes, alt_ttft, alt_externality, externality, moved) " +
-			"SELECT toDateTime('2026-12-01 09:00:00', 'UTC') + 60 * intDiv(number, 100), toFixedString(unhex(leftPad(hex(number), 32, '0')), 16), toFixedString(unhex(leftPad(hex(number * 7), 32, '0')), 16), [number], [number * 3], 'contract', " +
-			"toDateTime64(1780000000, 9, 'UTC') + number / 1000, 'p', 'fetch', 0, 'm', number, number * 4096, number / 1000, ['fetch', 'recompute'], [number / 10, nan], [number, -1], number / 500, 0, 0, map(number, number * 2) FROM numbers(1000)",
+			"SELECT toDateTime(" + at + ") + 60 * intDiv(number, 100), toFixedString(unhex(leftPad(hex(number), 32, '0')), 16), toFixedString(unhex(leftPad(hex(number * 7), 32, '0')), 16), [number], [number * 3], 'contract', " +
+			"toDateTime64(" + at + ", 9, 'UTC') + number / 1000, 'p', 'fetch', 0, 'm', number, number * 4096, number / 1000, ['fetch', 'recompute'], [number / 10, nan], [number, -1], number / 500, 0, 0, map(number, number * 2) FROM numbers(1000)",
 		"INSERT INTO requests (minute, id, spans, engine_model) SELECT minute, id, [toUInt64(1000000)], 'engine' FROM requests WHERE chosen = 0 AND tokens_prompt % 3 = 0",
-		"INSERT INTO transfers (start, trace, span, origin, tokens, flows, worker) SELECT toDateTime64(1780000000, 9, 'UTC') + number, toFixedString(toString(number), 16), number, 'transfer', number, number % 7, 'w' FROM numbers(100)",
-		"INSERT INTO slices (minute, policy, gen, n, sum_ttft, ttft_hist) VALUES ('2026-12-01 09:00:00', 'p', 1, 5, 2.5, [1]), ('2026-12-01 09:00:00', 'q', 2, 7, 3.5, [2])",
-		"INSERT INTO worst (minute, rank, gen, policy, ttft) VALUES ('2026-12-01 09:00:00', 1, 2, 'p', 0.5)",
+		"INSERT INTO transfers (start, trace, span, origin, tokens, flows, worker) SELECT toDateTime64(" + at + ", 9, 'UTC') + number, toFixedString(toString(number), 16), number, 'transfer', number, number % 7, 'w' FROM numbers(100)",
+		"INSERT INTO slices (minute, policy, gen, n, sum_ttft, ttft_hist) VALUES (" + at + ", 'p', 1, 5, 2.5, [1]), (" + at + ", 'q', 2, 7, 3.5, [2])",
+		"INSERT INTO worst (minute, rank, gen, policy, ttft) VALUES (" + at + ", 1, 2, 'p', 0.5)",
 	} {
 		require.NoError(t, conn.Exec(t.Context(), insert))
 	}
@@ -83,7 +88,7 @@ func rowsOf(t *testing.T, conn driver.Conn) (all string) {
 		all += lines(t, conn, "SELECT * EXCEPT shard APPLY toString FROM "+table+" FINAL ORDER BY ALL")
 	}
 	return all + lines(t, conn, "SELECT benefit FROM requests FINAL ORDER BY id") +
-		lines(t, conn, "SELECT * EXCEPT (computed, shard) FROM slices_between(from = '2026-12-01 00:00:00', until = '2026-12-02 00:00:00')")
+		lines(t, conn, "SELECT * EXCEPT (computed, shard) FROM slices_between(from = toDateTime("+at+") - 3600, until = toDateTime("+at+") + 3600)")
 }
 
 // unsharded is rowsOf where there is no column shard yet.
@@ -92,7 +97,7 @@ func unsharded(t *testing.T, conn driver.Conn) (all string) {
 		all += lines(t, conn, "SELECT * APPLY toString FROM "+table+" FINAL ORDER BY ALL")
 	}
 	return all + lines(t, conn, "SELECT benefit FROM requests FINAL ORDER BY id") +
-		lines(t, conn, "SELECT * EXCEPT computed FROM slices_between(from = '2026-12-01 00:00:00', until = '2026-12-02 00:00:00')")
+		lines(t, conn, "SELECT * EXCEPT computed FROM slices_between(from = toDateTime("+at+") - 3600, until = toDateTime("+at+") + 3600)")
 }
 
 func TestAnOldDatabaseBecomesAFreshOne(t *testing.T) {
