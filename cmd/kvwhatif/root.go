@@ -29,6 +29,7 @@ var flagKeys = map[string]string{
 	"log-level": "log.level", "log-format": "log.format",
 	"grpc": "collect.grpc", "http": "collect.http",
 	"from-beginning": "load.from_beginning", "anchor": "load.anchor",
+	"engine-tier": "replay.engine.tier", "engine-may-drop": "replay.engine.may_drop",
 	"executor": "replay.executor", "otlp": "replay.otlp", "share": "replay.share", "rate": "replay.rate",
 	"control": "replay.control", "parallel": "replay.parallel", "kill-file": "replay.kill",
 	"deadline": "replay.deadline", "idle-queue": "replay.idle.queue", "breaker": "replay.breaker.factor", "adapt": "replay.adapt", "plans": "replay.plans",

@@ -42,6 +42,9 @@ func Replay(ctx context.Context, s *Settings, log *slog.Logger, announce Announc
 	if err != nil {
 		return err
 	}
+	if err := probeExecutor(ctx, executor, log); err != nil {
+		return err
+	}
 	b, err := OpenOutside(ctx, s, true, false)
 	if err != nil {
 		return err
@@ -80,9 +83,10 @@ func Replay(ctx context.Context, s *Settings, log *slog.Logger, announce Announc
 }
 
 // parts are the sampling plan and the executor that the settings name.
-func (s ReplaySettings) parts() (*sample.Plan, *execute.Simulator, error) {
-	if s.Executor == "" {
-		return nil, nil, errors.New("no executor: give --executor URL of what runs the legs, such as that of `kvwhatif simulate --legs`")
+func (s ReplaySettings) parts() (*sample.Plan, execute.Executor, error) {
+	executor, err := s.executor()
+	if err != nil {
+		return nil, nil, err
 	}
 	salt, err := s.salt()
 	if err == nil && salt == nil {
@@ -94,10 +98,6 @@ func (s ReplaySettings) parts() (*sample.Plan, *execute.Simulator, error) {
 	plan, err := s.plan(salt)
 	if err != nil {
 		return nil, nil, err
-	}
-	executor, err := execute.NewSimulator(s.Executor, legTimeout)
-	if err != nil {
-		return nil, nil, fmt.Errorf("replay.executor: %w", err)
 	}
 	return plan, executor, nil
 }
