@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -20,6 +17,7 @@ import (
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/kvwhatif/kvwhatif/e2e/otlptest"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
@@ -31,19 +29,19 @@ var spoilt = []struct {
 	name, class, reason string
 	spoil               func(*trace.Span)
 }{
-	{"a negative duration", "negative", schema.AttrTTFT, func(s *trace.Span) { attributeOf(s, schema.AttrTTFT).Value = double(-1) }},
+	{"a negative duration", "negative", schema.AttrTTFT, func(s *trace.Span) { attributeOf(s, schema.AttrTTFT).Value = otlptest.Double(-1) }},
 	{"an end before the start", "time", "before it starts", func(s *trace.Span) { s.EndTimeUnixNano = s.StartTimeUnixNano - 1 }},
-	{"NaN outside a candidate", "not_finite", schema.AttrPrefill, func(s *trace.Span) { attributeOf(s, schema.AttrPrefill).Value = double(math.NaN()) }},
+	{"NaN outside a candidate", "not_finite", schema.AttrPrefill, func(s *trace.Span) { attributeOf(s, schema.AttrPrefill).Value = otlptest.Double(math.NaN()) }},
 	{"no trace id", "identifier", "trace id", func(s *trace.Span) { s.TraceId = nil }},
-	{"2 MB of attribute", "size", "attribute note", func(s *trace.Span) { attributeOf(s, "note").Value = text(strings.Repeat("x", 2<<20)) }},
+	{"2 MB of attribute", "size", "attribute note", func(s *trace.Span) { attributeOf(s, "note").Value = otlptest.Text(strings.Repeat("x", 2<<20)) }},
 	{"the year 1970", "time", "before the earliest", func(s *trace.Span) { s.StartTimeUnixNano, s.EndTimeUnixNano = 1e9, 2e9 }},
 	{"the year 2100", "time", "after the latest", func(s *trace.Span) {
 		s.StartTimeUnixNano = uint64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 		s.EndTimeUnixNano = s.StartTimeUnixNano + 1e9
 	}},
-	{"an unknown path", "unknown_name", schema.AttrPath, func(s *trace.Span) { attributeOf(s, schema.AttrPath).Value = text("teleport") }},
-	{"a choice that is not there", "candidates", schema.AttrChosen, func(s *trace.Span) { attributeOf(s, schema.AttrChosen).Value = integer(7) }},
-	{"a text for a number", "type", schema.AttrBytes, func(s *trace.Span) { attributeOf(s, schema.AttrBytes).Value = text("many") }},
+	{"an unknown path", "unknown_name", schema.AttrPath, func(s *trace.Span) { attributeOf(s, schema.AttrPath).Value = otlptest.Text("teleport") }},
+	{"a choice that is not there", "candidates", schema.AttrChosen, func(s *trace.Span) { attributeOf(s, schema.AttrChosen).Value = otlptest.Integer(7) }},
+	{"a text for a number", "type", schema.AttrBytes, func(s *trace.Span) { attributeOf(s, schema.AttrBytes).Value = otlptest.Text("many") }},
 }
 
 // doors are the ways in.
@@ -63,7 +61,7 @@ func TestBadInput(t *testing.T) {
 	reasons := map[string]int{}
 	for _, door := range doors {
 		for _, c := range spoilt {
-			good, bad := spanOf(contract(n, base)), spanOf(contract(n+1, base))
+			good, bad := otlptest.Contract(contract(n, base)), otlptest.Contract(contract(n+1, base))
 			n += 2
 			c.spoil(bad)
 			partial := door.send(t, up, requestOf(good, bad))
@@ -142,7 +140,7 @@ func TestNonsense(t *testing.T) {
 		code, body := post(t, up, c.media, []byte(c.body))
 		require.Equal(t, c.code, code, "%s %.20q: %s", c.media, c.body, body)
 	}
-	sendJSON(t, up, requestOf(spanOf(contract(0, time.Now().Add(-time.Hour)))))
+	sendJSON(t, up, requestOf(otlptest.Contract(contract(0, time.Now().Add(-time.Hour)))))
 	openTables(t, up.at.ClickHouse).eventually(1, "SELECT count() FROM requests FINAL")
 }
 
@@ -166,39 +164,13 @@ func sendHTTP(t *testing.T, up *process, r *coltrace.ExportTraceServiceRequest) 
 
 func sendJSON(t *testing.T, up *process, r *coltrace.ExportTraceServiceRequest) *coltrace.ExportTracePartialSuccess {
 	t.Helper()
-	code, said := post(t, up, "application/json", otlpJSON(t, r))
+	body, err := otlptest.JSON(r)
+	require.NoError(t, err)
+	code, said := post(t, up, "application/json", body)
 	require.Equal(t, http.StatusOK, code, string(said))
 	var answer coltrace.ExportTraceServiceResponse
 	require.NoError(t, protojson.Unmarshal(said, &answer))
 	return answer.GetPartialSuccess()
-}
-
-// otlpJSON is protobuf's JSON with identifiers in hex digits, as OTLP has it.
-func otlpJSON(t *testing.T, r *coltrace.ExportTraceServiceRequest) []byte {
-	t.Helper()
-	raw, err := protojson.Marshal(r)
-	require.NoError(t, err)
-	var tree struct {
-		ResourceSpans []struct {
-			Resource   json.RawMessage `json:"resource"`
-			ScopeSpans []struct {
-				Spans []map[string]any `json:"spans"`
-			} `json:"scopeSpans"`
-		} `json:"resourceSpans"`
-	}
-	require.NoError(t, json.Unmarshal(raw, &tree))
-	for _, span := range tree.ResourceSpans[0].ScopeSpans[0].Spans {
-		for _, key := range []string{"traceId", "spanId"} {
-			if id, ok := span[key].(string); ok {
-				bytes, err := base64.StdEncoding.DecodeString(id)
-				require.NoError(t, err)
-				span[key] = hex.EncodeToString(bytes)
-			}
-		}
-	}
-	raw, err = json.Marshal(tree)
-	require.NoError(t, err)
-	return raw
 }
 
 func post(t *testing.T, up *process, media string, body []byte) (code int, said []byte) {

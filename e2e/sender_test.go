@@ -17,6 +17,8 @@ import (
 
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/kvwhatif/kvwhatif/e2e/otlptest"
 )
 
 const (
@@ -69,7 +71,7 @@ func (s *sender) send(ctx context.Context, first, end int) error {
 func (s *sender) batch(ctx context.Context, first, end int) error {
 	var spans []*trace.Span
 	for n := first; n < end; n++ {
-		spans = append(spans, spanOf(contract(n, s.base)))
+		spans = append(spans, otlptest.Contract(contract(n, s.base)))
 	}
 	request := requestOf(spans...)
 	for {

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/kvwhatif/kvwhatif/e2e/otlptest"
 	"github.com/kvwhatif/kvwhatif/schema"
-	"github.com/kvwhatif/kvwhatif/schema/kvspan"
 )
 
 // contract is the n-th request of a test: all different, twenty to a second.
@@ -42,59 +41,9 @@ func contract(n int, base time.Time) *schema.Part {
 	return p
 }
 
-// spanOf is a part as an OTLP span.
-func spanOf(p *schema.Part) *trace.Span {
-	s := &trace.Span{
-		TraceId: p.Trace[:], SpanId: p.Span[:], Name: schema.SpanName, Kind: trace.Span_SPAN_KIND_INTERNAL,
-		StartTimeUnixNano: uint64(p.StartNanos), EndTimeUnixNano: uint64(p.EndNanos),
-	}
-	for _, a := range kvspan.Attributes(p) {
-		s.Attributes = append(s.Attributes, &common.KeyValue{Key: string(a.Key), Value: anyOf(a.Value)})
-	}
-	return s
-}
-
-func anyOf(v attribute.Value) *common.AnyValue {
-	switch v.Type() {
-	case attribute.STRING:
-		return text(v.AsString())
-	case attribute.INT64:
-		return integer(v.AsInt64())
-	case attribute.FLOAT64:
-		return double(v.AsFloat64())
-	case attribute.STRINGSLICE:
-		return array(v.AsStringSlice(), text)
-	case attribute.INT64SLICE:
-		return array(v.AsInt64Slice(), integer)
-	case attribute.FLOAT64SLICE:
-		return array(v.AsFloat64Slice(), double)
-	}
-	panic("no attribute of the contract is " + v.Type().String())
-}
-
-func text(s string) *common.AnyValue {
-	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: s}}
-}
-
-func integer(n int64) *common.AnyValue {
-	return &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: n}}
-}
-
-func double(f float64) *common.AnyValue {
-	return &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: f}}
-}
-
-func array[T any](values []T, of func(T) *common.AnyValue) *common.AnyValue {
-	a := &common.ArrayValue{}
-	for _, v := range values {
-		a.Values = append(a.Values, of(v))
-	}
-	return &common.AnyValue{Value: &common.AnyValue_ArrayValue{ArrayValue: a}}
-}
-
 // requestOf is an OTLP request of spans.
 func requestOf(spans ...*trace.Span) *coltrace.ExportTraceServiceRequest {
-	service := &common.KeyValue{Key: "service.name", Value: text("e2e")}
+	service := &common.KeyValue{Key: "service.name", Value: otlptest.Text("e2e")}
 	return &coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
 		Resource:   &resource.Resource{Attributes: []*common.KeyValue{service}},
 		ScopeSpans: []*trace.ScopeSpans{{Spans: spans}},

@@ -3,9 +3,6 @@ package crash
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +21,7 @@ import (
 
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 
+	"github.com/kvwhatif/kvwhatif/e2e/otlptest"
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
@@ -59,7 +57,7 @@ func httpDoor(addr string, asJSON bool) door {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
 	media, encode, decode := "application/x-protobuf", proto.Marshal, proto.Unmarshal
 	if asJSON {
-		media, encode, decode = "application/json", otlpJSON, protojson.Unmarshal
+		media, encode, decode = "application/json", otlptest.JSON, protojson.Unmarshal
 	}
 	return func(ctx context.Context, s *story, items []item) (int64, bool, error) {
 		body, err := encode(s.requestOf(items))
@@ -89,38 +87,6 @@ func httpDoor(addr string, asJSON bool) door {
 			err = decode(said, &response)
 		}
 		return response.GetPartialSuccess().GetRejectedSpans(), err != nil, err
-	}
-}
-
-// otlpJSON is protobuf's JSON with identifiers in hex digits, as OTLP has it.
-func otlpJSON(m proto.Message) ([]byte, error) {
-	raw, err := protojson.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	var tree any
-	if err := json.Unmarshal(raw, &tree); err != nil {
-		return nil, err
-	}
-	hexIDs(tree)
-	return json.Marshal(tree)
-}
-
-func hexIDs(tree any) {
-	switch node := tree.(type) {
-	case []any:
-		for _, child := range node {
-			hexIDs(child)
-		}
-	case map[string]any:
-		for key, child := range node {
-			id, ok := child.(string)
-			if b, err := base64.StdEncoding.DecodeString(id); ok && err == nil && (key == "traceId" || key == "spanId" || key == "parentSpanId") {
-				node[key] = hex.EncodeToString(b)
-				continue
-			}
-			hexIDs(child)
-		}
 	}
 }
 
