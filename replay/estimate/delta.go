@@ -13,7 +13,9 @@ import (
 // requests.
 type delta struct {
 	value    float64            // seconds
-	variance float64            // of independent legs
+	variance float64            // of independent legs, at least that of the rejected legs' spread
+	observed float64            // of independent legs, by their own spread only
+	shares   float64            // Σ share² of the legs
 	batches  map[string]float64 // the legs' shares in the error, summed by batch
 	df       float64
 	n        int     // control legs used
@@ -107,11 +109,29 @@ func join(bins map[place]*bin) {
 	}
 }
 
+// alone says whether the control legs of b that ran without a rejected leg of the
+// same decision are to be used only. Two legs of one decision start together and
+// want the same worker, so the control waits for the other as no leg whose result
+// is corrected does. Both draws are independent: those alone are a sample too. They
+// are not used where they are few, as where every decision has a rejected leg.
+func (ix *index) alone(b schema.Path) bool {
+	alone, all := 0, 0
+	for _, r := range ix.requests {
+		if r.Path == b && r.control != nil {
+			all++
+			if r.rejected == [NumPaths]*Leg{} {
+				alone++
+			}
+		}
+	}
+	return 2*alone >= all && alone >= ix.opt.MinControls
+}
+
 // bins groups the control legs of requests that chose b.
 func (ix *index) bins(b schema.Path, level int) (map[place]*bin, int) {
-	bins, n := map[place]*bin{}, 0
+	bins, n, alone := map[place]*bin{}, 0, ix.alone(b)
 	for _, r := range ix.requests {
-		if r.Path != b || r.control == nil || !finite(r.Y) {
+		if r.Path != b || r.control == nil || !finite(r.Y) || (alone && r.rejected != [NumPaths]*Leg{}) {
 			continue
 		}
 		q, ok := ix.completion(r, b)
@@ -147,13 +167,23 @@ func combine(bins map[place]*bin, enough int) delta {
 		out.n += len(b.legs)
 		for _, l := range b.legs {
 			s := b.wanted / total * l.weight / b.weight * (l.diff - b.mean) * math.Sqrt(n/math.Max(1, n-1))
-			out.variance += s * s
+			out.observed += s * s
 			out.batches[l.batch] += s
+			share := b.wanted / total * l.weight / b.weight
+			out.shares += share * share
 		}
 	}
+	out.variance = out.observed
 	out.df = math.Max(1, float64(out.n-len(used)))
 	out.p, out.spread = heterogeneity(used)
 	return out
+}
+
+// widen sees to it that the legs count as no less uncertain than their share of
+// spread, a variance of one leg. Waits are skewed: a few dozen control legs often
+// miss the tail, and then both their mean and their own variance are too small.
+func (d *delta) widen(spread float64) {
+	d.variance = math.Max(d.variance, d.shares*spread)
 }
 
 func (b *bin) average() {

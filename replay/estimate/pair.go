@@ -79,6 +79,7 @@ func (ix *index) pair(set []*request, a, b schema.Path, model []float64) (Pair, 
 	if p.Why = s.delta.why; p.Why != "" {
 		return p, s
 	}
+	s.delta.widen(s.spread(ix.missed(b)))
 	s.tails(&p)
 	if p.Why = ix.notTrusted(&p, &s); p.Why != "" {
 		return p, s

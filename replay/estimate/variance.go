@@ -3,6 +3,7 @@ package estimate
 import (
 	"math"
 
+	"github.com/kvwhatif/kvwhatif/schema"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -33,7 +34,42 @@ func (s *population) windowVariance() (draw, delta, batches float64) {
 		shared[batch] -= share * part
 	}
 	delta = share * share * s.delta.variance
-	return draw, delta, math.Max(-0.2*(draw+delta), sumSquares(shared)-own-delta)
+	return draw, delta, math.Max(-0.2*(draw+delta), sumSquares(shared)-own-share*share*s.delta.observed)
+}
+
+// spread is the variance of one replay as the rejected legs show it: that about a
+// line on their prediction, less what the prediction misses by itself, which
+// requests that chose the path show.
+func (s *population) spread(missed float64) (v float64) {
+	line, weights, n := s.line(), 0.0, 0.0
+	for i := range s.rows {
+		if r := &s.rows[i]; r.weight > 0 {
+			e := r.carried - line.through(r.request.Model[s.to])
+			v += r.weight * e * e
+			weights += r.weight
+			n++
+		}
+	}
+	return math.Max(0, v/weights*n/math.Max(1, n-2)-missed)
+}
+
+// missed is the variance of the TTFT of requests that chose b about a line on
+// their prediction.
+func (ix *index) missed(b schema.Path) (v float64) {
+	var line fit
+	each := func(f func(x, y float64)) {
+		for _, r := range ix.requests {
+			if r.Path == b && finite(r.Y) && finite(r.Model[b]) {
+				f(r.Model[b], r.Y)
+			}
+		}
+	}
+	each(line.add)
+	each(func(x, y float64) {
+		e := y - line.through(x)
+		v += e * e
+	})
+	return v / math.Max(1, line.n-2)
 }
 
 // line fits ỹ* on the logged m_b over every leg of the pair.
