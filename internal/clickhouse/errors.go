@@ -70,6 +70,7 @@ var codes = map[int]struct {
 	advice string
 }{
 	159: {Retryable, "ClickHouse took too long"},
+	173: {Retryable, "ClickHouse gets no memory from its machine"},
 	202: {Retryable, "ClickHouse runs too many queries at once"},
 	203: {Retryable, "ClickHouse has no free connection"},
 	209: {Retryable, "ClickHouse lost its socket"},
@@ -86,15 +87,21 @@ var codes = map[int]struct {
 	294: {Retryable, "ClickHouse cannot write to its disk"},
 	319: {Retryable, "it is not known whether ClickHouse kept the insert"},
 	394: {Retryable, "the query was killed on the ClickHouse server"},
+	439: {Retryable, "ClickHouse gets no thread from its machine"},
 	999: {Retryable, "ClickHouse cannot reach its Keeper"},
-	81:  {Permanent, "unknown ClickHouse database: create it, or correct the name in --clickhouse"},
-	192: {Permanent, "unknown ClickHouse user: correct the name in --clickhouse"},
-	193: {Permanent, "wrong ClickHouse password: correct it in --clickhouse"},
-	194: {Permanent, "ClickHouse wants a password: put it in --clickhouse as http://USER:PASSWORD@HOST:8123/DATABASE"},
-	516: {Permanent, "ClickHouse refused the user or password in --clickhouse"},
-	497: {Permanent, "the ClickHouse user may not do this: grant it, or use another user"},
-	164: {Permanent, "the ClickHouse user may only read"},
-	60:  {Permanent, "unknown ClickHouse table: has the schema been applied?"},
+	// Exceptions of the libraries beneath it, such as a lock that is gone when the
+	// server ends in the middle of a query: no query is at fault.
+	1000: {Retryable, "ClickHouse has failed by itself, or is ending"},
+	1001: {Retryable, "ClickHouse has failed by itself, or is ending"},
+	1002: {Retryable, "ClickHouse has failed by itself, or is ending"},
+	81:   {Permanent, "unknown ClickHouse database: create it, or correct the name in --clickhouse"},
+	192:  {Permanent, "unknown ClickHouse user: correct the name in --clickhouse"},
+	193:  {Permanent, "wrong ClickHouse password: correct it in --clickhouse"},
+	194:  {Permanent, "ClickHouse wants a password: put it in --clickhouse as http://USER:PASSWORD@HOST:8123/DATABASE"},
+	516:  {Permanent, "ClickHouse refused the user or password in --clickhouse"},
+	497:  {Permanent, "the ClickHouse user may not do this: grant it, or use another user"},
+	164:  {Permanent, "the ClickHouse user may only read"},
+	60:   {Permanent, "unknown ClickHouse table: has the schema been applied?"},
 }
 
 // classifyCode handles an answer that has ClickHouse's own error code.

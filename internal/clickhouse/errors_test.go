@@ -30,6 +30,7 @@ func TestClassify(t *testing.T) {
 		{exception(243, "Cannot reserve 1.00 MiB, not enough space"), Retryable, "disk of ClickHouse is full"},
 		{exception(75, "Cannot write to file: , errno: 28, strerror: No space left on device"), Retryable, "disk of ClickHouse is full"},
 		{exception(252, "Too many parts"), Retryable, "too many parts"},
+		{exception(1000, "Poco::Exception. Code: 1000, e.code() = 0, System exception: cannot lock mutex"), Retryable, "by itself, or is ending"},
 		{exception(60, "Table kvwhatif.x does not exist. (UNKNOWN_TABLE) (version 26.7.2.1)"), Permanent, "unknown ClickHouse table"},
 		{exception(62, "Syntax error:\n failed at position 1"), Permanent, "Syntax error: failed at position 1"},
 		{exception(516, "reader: Authentication failed"), Permanent, "refused the user or password"},
