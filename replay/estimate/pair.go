@@ -26,6 +26,7 @@ type population struct {
 	starved    int     // of the unknown, those whose stratum completes too rarely
 	infeasible int
 	delta      delta
+	parts      []part // of the variance of its window, where it is known
 }
 
 // gather sorts requests that chose a into usable, unknown and infeasible.
@@ -93,7 +94,7 @@ func (ix *index) pair(set []*request, a, b schema.Path, model []float64) (Pair, 
 func refused(p Pair) Pair {
 	nan := math.NaN()
 	blank := Interval{nan, nan, nan}
-	p.Theta, p.Window, p.NextHour, p.Always = nan, blank, blank, blank
+	p.Theta, p.Window, p.NextHour, p.Always, p.Exact, p.Direct = nan, blank, blank, blank, blank, nan
 	p.Naive, p.IPW, p.SNIPW, p.Delta, p.DeltaSE, p.ParetoK = nan, nan, nan, nan, nan, nan
 	p.TailK, p.Influence = nan, nan
 	return p
@@ -224,10 +225,10 @@ func (s *population) tails(p *Pair) {
 func (ix *index) fill(p *Pair, s *population) {
 	p.Theta = s.mean()
 	p.Delta, p.DeltaSE = s.delta.value, math.Sqrt(s.delta.variance)
-	p.Naive, p.IPW, p.SNIPW = s.beside()
+	p.Naive, p.IPW, p.SNIPW, p.Direct = s.beside()
 	draw, fromDelta, batches := s.windowVariance()
-	p.Window = interval(p.Theta, ix.opt.Level,
-		part{draw, float64(p.Legs - 1)}, part{fromDelta, s.delta.df}, part{batches, float64(p.Batches - 1)})
+	s.parts = []part{{draw, float64(p.Legs - 1)}, {fromDelta, s.delta.df}, {batches, float64(p.Batches - 1)}}
+	p.Window = interval(p.Theta, ix.opt.Level, s.parts...)
 	ordinary, blocks := s.nextHourVariance(p.Theta)
 	if blocks >= ix.opt.MinBlocks {
 		p.NextHour = interval(p.Theta, ix.opt.Level,
@@ -239,14 +240,37 @@ func (ix *index) fill(p *Pair, s *population) {
 		half := asymptoticRadius(n, sigma, 1-ix.opt.Level, float64(ix.opt.BurnIn))
 		p.Always = Interval{p.Theta - half, p.Theta + half, sigma / math.Sqrt(n)}
 	}
+	if ix.opt.Clip > 0 {
+		p.Exact = s.exact(ix.opt, fromDelta)
+	}
+}
+
+// exact is Pair.Exact: half of the error for the sequence, half for δ.
+func (s *population) exact(opt Options, fromDelta float64) Interval {
+	alpha := (1 - opt.Level) / 2
+	clip := func(x float64) float64 { return math.Min(opt.Clip, math.Max(0, x)) }
+	widest := 1 / (opt.MinRate * opt.MinCompletion)
+	b := NewBernstein(alpha, -opt.Clip*(1+widest), opt.Clip*(1+widest))
+	for i := range s.rows {
+		r := &s.rows[i]
+		phi := clip(r.model) - clip(r.request.Y)
+		if r.weight > 0 {
+			phi += math.Min(widest, r.weight) * (clip(r.carried-s.delta.value) - clip(r.model))
+		}
+		b.Add(phi)
+	}
+	half := interval(0, 1-alpha, part{fromDelta, s.delta.df}).Hi
+	i := b.Interval()
+	return Interval{i.Lo - half, i.Hi + half, math.NaN()}
 }
 
 // beside gives the estimates that AIPW is to be compared with.
-func (s *population) beside() (naive, ipw, snipw float64) {
+func (s *population) beside() (naive, ipw, snipw, direct float64) {
 	n, legs, weights, chosen := float64(len(s.rows)), 0.0, 0.0, 0.0
 	for i := range s.rows {
 		r := &s.rows[i]
 		chosen += r.request.Y
+		direct += (r.model - r.request.Y) / n
 		if r.weight == 0 {
 			continue
 		}
@@ -256,5 +280,5 @@ func (s *population) beside() (naive, ipw, snipw float64) {
 		ipw += r.weight * (r.carried - s.delta.value)
 		snipw += r.weight * (r.carried - s.delta.value - r.request.Y)
 	}
-	return naive / legs, (ipw - chosen) / n, snipw / weights
+	return naive / legs, (ipw - chosen) / n, snipw / weights, direct
 }

@@ -12,6 +12,7 @@ type Report struct {
 	Verdict       Verdict
 	Pairs         []Pair // every ordered pair that some request had candidates for, or a choice of
 	Slices        []SliceEstimate
+	Regret        Regret
 	Contributions []Contribution
 
 	Requests     int // decisions in the window, without repeats
@@ -43,6 +44,12 @@ type SliceEstimate struct {
 	Dimension string // "policy", "model", "tier", "link" or "size"
 	Value     string
 	Pair      Pair
+
+	// Family covers together with those of all the pair's known slices, so that
+	// slices may be picked by what they show. It is Bonferroni's: slices share legs,
+	// control legs and blocks, and it holds whatever they share, with few blocks too,
+	// where a bootstrap over blocks does not. NaN where the slice is unknown.
+	Family Interval
 }
 
 // Estimate answers for a window. It never fails: what can not be said is refused
@@ -51,6 +58,7 @@ func Estimate(in Input, opt Options) Report {
 	ix := newIndex(in, opt)
 	out := Report{Requests: len(ix.requests), UnjoinedLegs: ix.unjoined, UnusableLegs: ix.unusable, RepeatedLegs: ix.repeated}
 	book := newLedger(ix)
+	var known []population
 	for a := schema.PathFetch; int(a) < NumPaths; a++ {
 		for b := schema.PathFetch; int(b) < NumPaths; b++ {
 			if a == b || !ix.present(a, b) {
@@ -61,8 +69,12 @@ func Estimate(in Input, opt Options) Report {
 			out.Pairs = append(out.Pairs, whole)
 			out.Slices = append(out.Slices, ix.slices(a, b, model)...)
 			book.add(whole, s)
+			if whole.Known {
+				known = append(known, s)
+			}
 		}
 	}
+	out.Regret = ix.regret(known)
 	out.Contributions = book.rows()
 	out.Verdict = verdict(headline(out.Pairs))
 	return out
@@ -139,9 +151,22 @@ func (ix *index) slices(a, b schema.Path, model []float64) []SliceEstimate {
 		return x.dimension < y.dimension || (x.dimension == y.dimension && x.value < y.value)
 	})
 	out := make([]SliceEstimate, 0, len(order))
+	parts := make([][]part, 0, len(order))
+	known := 0.0
 	for _, k := range order {
-		p, _ := ix.pair(sets[k], a, b, model)
-		out = append(out, SliceEstimate{Slice{}.dimensions()[k.dimension][0], k.value, p})
+		p, s := ix.pair(sets[k], a, b, model)
+		out = append(out, SliceEstimate{Dimension: Slice{}.dimensions()[k.dimension][0], Value: k.value, Pair: p})
+		parts = append(parts, s.parts)
+		if p.Known {
+			known++
+		}
+	}
+	for i := range out {
+		nan := math.NaN()
+		out[i].Family = Interval{nan, nan, nan}
+		if out[i].Pair.Known {
+			out[i].Family = interval(out[i].Pair.Theta, 1-(1-ix.opt.Level)/known, parts[i]...)
+		}
 	}
 	return out
 }

@@ -68,6 +68,12 @@ type Options struct {
 	DeltaShare    float64 // and the spread of it that matters, as a share of the mean TTFT; 0.02
 	BurnIn        int     // decisions before the confidence sequence speaks; 100
 
+	// Clip, in seconds, is the largest TTFT that counts in Pair.Exact, to be chosen
+	// before any data; 0: it is not given. MinRate is the least probability that the
+	// plan gives a leg; 0.002.
+	Clip    float64
+	MinRate float64
+
 	NoRecalibration bool // use the logged m_b as it is
 }
 
@@ -81,6 +87,7 @@ func (o Options) withDefaults() Options {
 	setFloat(&o.MaxInfluence, 0.5)
 	setFloat(&o.DeltaP, 0.01)
 	setFloat(&o.DeltaShare, 0.02)
+	setFloat(&o.MinRate, 0.002)
 	setInt(&o.MinLegs, 20)
 	setInt(&o.MinControls, 10)
 	setInt(&o.MinBlocks, 5)
@@ -127,9 +134,17 @@ type Pair struct {
 	NextHour Interval // blocks of time: of requests to come; NaN with fewer than MinBlocks blocks
 	Always   Interval // asymptotic confidence sequence: holds however often it is looked at
 
-	Naive float64 // mean of replay − original: not weighted, not carried, not corrected
-	IPW   float64 // weighted, carried, corrected, without m_b
-	SNIPW float64 // the same, self-normalised
+	// Exact is an empirical-Bernstein confidence sequence of clipped TTFT, which holds
+	// from the first request on without any limit theorem, the correction's doubt
+	// (Student's) with it. Its range is (1 + 1/(MinRate·MinCompletion)) times Clip
+	// each way, so that below some 100,000 requests it says next to nothing where legs
+	// are rare. NaN without Options.Clip.
+	Exact Interval
+
+	Direct float64 // mean of m_b − y, recalibrated on earlier legs: right only where the model is
+	Naive  float64 // mean of replay − original: not weighted, not carried, not corrected
+	IPW    float64 // weighted, carried, corrected, without m_b
+	SNIPW  float64 // the same, self-normalised
 
 	Delta      float64 // δ_To, seconds
 	DeltaSE    float64

@@ -39,8 +39,9 @@ func (s *population) windowVariance() (draw, delta, batches float64) {
 
 // spread is the variance of one replay as the rejected legs show it: that about a
 // line on their prediction, less what the prediction misses by itself, which
-// requests that chose the path show.
-func (s *population) spread(missed float64) (v float64) {
+// requests that chose the path show; and less twice the sampling error of that
+// difference, for where replays are exact it is noise.
+func (s *population) spread(missed, choosers float64) (v float64) {
 	line, weights, n := s.line(), 0.0, 0.0
 	for i := range s.rows {
 		if r := &s.rows[i]; r.weight > 0 {
@@ -50,12 +51,13 @@ func (s *population) spread(missed float64) (v float64) {
 			n++
 		}
 	}
-	return math.Max(0, v/weights*n/math.Max(1, n-2)-missed)
+	v *= n / weights / math.Max(1, n-2)
+	return math.Max(0, v-missed-2*math.Sqrt(2*(v*v/n+missed*missed/math.Max(1, choosers))))
 }
 
 // missed is the variance of the TTFT of requests that chose b about a line on
-// their prediction.
-func (ix *index) missed(b schema.Path) (v float64) {
+// their prediction, and how many they are.
+func (ix *index) missed(b schema.Path) (v, n float64) {
 	var line fit
 	each := func(f func(x, y float64)) {
 		for _, r := range ix.requests {
@@ -69,7 +71,7 @@ func (ix *index) missed(b schema.Path) (v float64) {
 		e := y - line.through(x)
 		v += e * e
 	})
-	return v / math.Max(1, line.n-2)
+	return v / math.Max(1, line.n-2), line.n
 }
 
 // line fits ỹ* on the logged m_b over every leg of the pair.
