@@ -42,10 +42,9 @@ func (l *learnt) decision(plan *sample.Plan, d *schema.Decision) {
 	s := l.at(plan.StratumOf(d))
 	s.decisions++
 	leg := execute.Leg{Candidate: d.Candidates[alt]}
-	add(&s.cost, leg.Estimate())
+	add(&s.cost, leg.Estimate(), 1)
 	own, rate := execute.Leg{Candidate: d.Candidates[d.Chosen.V]}, plan.ControlRate(d.Path)
-	cost := own.Estimate()
-	add(&l.control, execute.Cost{GPUSeconds: rate * cost.GPUSeconds, Bytes: rate * cost.Bytes})
+	add(&l.control, own.Estimate(), rate)
 }
 
 func (l *learnt) at(s sample.Stratum) *stratumLearnt {

@@ -91,8 +91,8 @@ func killedBy(file string) string {
 	return "the file " + file + " exists" // or can not be looked at: then rather not
 }
 
-// watchKill cuts legs short when the switch is set by file.
-func (r *Runner) watchKill(ctx context.Context) error {
+// watch cuts legs short when the switch is set by file, or the breaker opens.
+func (r *Runner) watch(ctx context.Context) error {
 	tick := time.NewTicker(killEvery)
 	defer tick.Stop()
 	for {
@@ -102,6 +102,7 @@ func (r *Runner) watchKill(ctx context.Context) error {
 			if len(r.way) > 0 && r.killedNow() != "" {
 				r.cut(errKilled)
 			}
+			r.look(r.now())
 			r.mu.Unlock()
 		case <-ctx.Done():
 			return nil

@@ -1,7 +1,9 @@
 package replay
 
 import (
+	"math"
 	"sort"
+	"time"
 
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
@@ -12,10 +14,14 @@ import (
 type Expected struct {
 	Stratum   string
 	Decisions int
-	Rate      float64 // of sampled decisions
-	Rejected  int     // legs drawn
+	Rate      float64            // of sampled decisions
+	Inclusion map[string]float64 // mean π(b) of the stratum's decisions that had b, by path b
+	Legs      float64            // expected: the sum of the probabilities, of both kinds
+	Cost      execute.Cost       // expected likewise, as predicted
+	Rejected  int                // legs that these draws give
 	Control   int
-	Cost      execute.Cost // of the legs drawn, as predicted
+
+	had map[string]int // decisions that had path b
 }
 
 // Preview is what a plan would do with a set of decisions.
@@ -24,8 +30,28 @@ type Preview struct {
 	Decisions  int
 	Ineligible map[string]int // by why
 	Strata     []Expected     // by name
-	Legs       execute.Cost
-	Production execute.Cost // of the decisions themselves
+	Pairs      []PairSupport  // by paths
+	Legs       execute.Cost   // expected
+	Production execute.Cost   // of the decisions themselves
+	Span       time.Duration  // from the first decision to the last
+}
+
+// What a verdict of a pair needs at least, as estimate.Options has it: legs of the
+// pair, and control legs of requests that chose the other path.
+const (
+	needLegs     = 20
+	needControls = 10
+)
+
+// PairSupport is how long replays take until an ordered pair of paths can have a
+// verdict.
+type PairSupport struct {
+	From, To  schema.Path
+	Decisions int           // that chose From and had To
+	Legs      float64       // expected of them, in the time of the decisions, before budgets
+	Controls  float64       // of requests that chose To
+	Until     time.Duration // until there are enough of both, at this pace and within the budget; 0: not known
+	Never     string        // why there will not be; "" where there will
 }
 
 // GPUShare is the legs' share of production's GPU-seconds; 0 without any.
@@ -41,52 +67,131 @@ func share(part, whole float64) float64 {
 	return part / whole
 }
 
+// previewer is a preview under way.
+type previewer struct {
+	Preview
+	plan     *sample.Plan
+	strata   map[string]*Expected
+	pairs    map[[2]schema.Path]*PairSupport
+	controls map[schema.Path]float64
+	first    int64
+	last     int64
+}
+
 // PreviewOf says what the plan would run of the parts and what it would cost, by
-// stratum. Nothing is run.
-func PreviewOf(plan *sample.Plan, parts []*schema.Part) Preview {
-	out := Preview{Plan: plan.ID(), Ineligible: map[string]int{}}
-	strata := map[string]*Expected{}
+// stratum, and when each pair would have enough, where legs may take budget (a
+// share of production's cost). Nothing is run.
+func PreviewOf(plan *sample.Plan, parts []*schema.Part, budget float64) Preview {
+	v := &previewer{
+		Preview: Preview{Plan: plan.ID(), Ineligible: map[string]int{}}, plan: plan,
+		strata: map[string]*Expected{}, pairs: map[[2]schema.Path]*PairSupport{}, controls: map[schema.Path]float64{},
+	}
 	for _, p := range parts {
-		if p.Kind != schema.KindContract {
-			continue
-		}
-		out.Decisions++
-		if why := sample.Eligible(p); why != "" {
-			out.Ineligible[why]++
-			continue
-		}
-		own := productionCost(p)
-		add(&out.Production, execute.Cost{GPUSeconds: own.GPUSeconds, Bytes: own.Bytes})
-		s := plan.StratumOf(&p.Decision)
-		e := strata[s.String()]
-		if e == nil {
-			e = &Expected{Stratum: s.String(), Rate: plan.Rate(s)}
-			strata[s.String()] = e
-		}
-		e.Decisions++
-		for _, d := range plan.Draw(p) {
-			e.draw(p, d)
+		if p.Kind == schema.KindContract {
+			v.add(p)
 		}
 	}
-	for _, e := range strata {
-		add(&out.Legs, e.Cost)
-		out.Strata = append(out.Strata, *e)
-	}
-	sort.Slice(out.Strata, func(i, j int) bool { return out.Strata[i].Stratum < out.Strata[j].Stratum })
-	return out
+	v.finish(budget)
+	return v.Preview
 }
 
-func (e *Expected) draw(p *schema.Part, d sample.Draw) {
-	if d.Leg == schema.LegControl {
-		e.Control++
-	} else {
-		e.Rejected++
+func (v *previewer) add(p *schema.Part) {
+	v.Decisions++
+	if why := sample.Eligible(p); why != "" {
+		v.Ineligible[why]++
+		return
 	}
-	l := execute.Leg{Candidate: p.Decision.Candidates[d.Candidate]}
-	add(&e.Cost, l.Estimate())
+	if v.first == 0 || p.StartNanos < v.first {
+		v.first = p.StartNanos
+	}
+	v.last = max(v.last, p.StartNanos)
+	own := productionCost(p)
+	add(&v.Production, execute.Cost{GPUSeconds: own.GPUSeconds, Bytes: own.Bytes}, 1)
+	s := v.plan.StratumOf(&p.Decision)
+	e := v.strata[s.String()]
+	if e == nil {
+		e = &Expected{Stratum: s.String(), Rate: v.plan.Rate(s), Inclusion: map[string]float64{}, had: map[string]int{}}
+		v.strata[s.String()] = e
+	}
+	e.Decisions++
+	v.expect(e, p)
+	for _, d := range v.plan.Draw(p) {
+		if d.Leg == schema.LegControl {
+			e.Control++
+		} else {
+			e.Rejected++
+		}
+	}
 }
 
-func add(sum *execute.Cost, c execute.Cost) {
-	sum.GPUSeconds += c.GPUSeconds
-	sum.Bytes += c.Bytes
+// expect adds what the plan may draw of a decision, with its probabilities.
+func (v *previewer) expect(e *Expected, p *schema.Part) {
+	d, chosen, others := &p.Decision, p.Decision.Path, false
+	for b, candidate := range sample.Alternatives(d) {
+		to := schema.Path(b)
+		if candidate < 0 || to == chosen {
+			continue
+		}
+		others = true
+		pi := v.plan.Inclusion(p, to)
+		e.had[to.String()]++
+		e.Inclusion[to.String()] += (pi - e.Inclusion[to.String()]) / float64(e.had[to.String()])
+		e.leg(d, candidate, pi)
+		key := [2]schema.Path{chosen, to}
+		if v.pairs[key] == nil {
+			v.pairs[key] = &PairSupport{From: chosen, To: to}
+		}
+		v.pairs[key].Decisions++
+		v.pairs[key].Legs += pi
+	}
+	if others {
+		rate := v.plan.ControlRate(chosen)
+		v.controls[chosen] += rate
+		e.leg(d, int(d.Chosen.V), rate)
+	}
+}
+
+func (e *Expected) leg(d *schema.Decision, candidate int, probability float64) {
+	l := execute.Leg{Candidate: d.Candidates[candidate]}
+	e.Legs += probability
+	add(&e.Cost, l.Estimate(), probability)
+}
+
+func (v *previewer) finish(budget float64) {
+	v.Span = time.Duration(v.last - v.first)
+	for _, e := range v.strata {
+		add(&v.Legs, e.Cost, 1)
+		v.Strata = append(v.Strata, *e)
+	}
+	sort.Slice(v.Strata, func(i, j int) bool { return v.Strata[i].Stratum < v.Strata[j].Stratum })
+	funded := 1.0
+	if most := math.Max(v.GPUShare(), v.ByteShare()); most > budget {
+		funded = budget / most
+	}
+	for _, p := range v.pairs {
+		p.Controls = v.controls[p.To]
+		p.wait(v.Span, funded)
+		v.Pairs = append(v.Pairs, *p)
+	}
+	sort.Slice(v.Pairs, func(i, j int) bool {
+		a, b := v.Pairs[i], v.Pairs[j]
+		return a.From < b.From || (a.From == b.From && a.To < b.To)
+	})
+}
+
+// wait works out when there is enough, at the pace of the span.
+func (p *PairSupport) wait(span time.Duration, funded float64) {
+	if p.Controls == 0 {
+		p.Never = "no request chose " + p.To.String() + ": without control legs its bias as a replay is not known"
+		return
+	}
+	spans := math.Max(needLegs/(p.Legs*funded), needControls/(p.Controls*funded))
+	if wait := spans * float64(span); wait < math.MaxInt64 {
+		p.Until = time.Duration(wait)
+	}
+}
+
+func add(sum *execute.Cost, c execute.Cost, times float64) {
+	sum.GPUSeconds += times * c.GPUSeconds
+	sum.Bytes += times * c.Bytes
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,7 +37,7 @@ func (r *Runner) Run(ctx context.Context, src Source, ex execute.Executor) error
 	r.mu.Unlock()
 	group, inner := errgroup.WithContext(ctx)
 	watching, enough := context.WithCancel(inner)
-	group.Go(func() error { return r.watchKill(watching) })
+	group.Go(func() error { return r.watch(watching) })
 	legs, came := make(chan execute.Leg), make(chan struct{}, 1)
 	group.Go(func() error { return r.read(inner, src, came) })
 	group.Go(func() error {
@@ -213,6 +214,9 @@ func (r *Runner) open(ctx context.Context, ex execute.Executor, leg *execute.Leg
 	state, err := prober.State(ctx, *leg)
 	if errors.Is(err, execute.ErrNoState) {
 		return true
+	}
+	if leg.Link == "" || math.IsNaN(state.Flows) {
+		state.Flows = 0 // nothing is moved, or nobody counts what is
 	}
 	return err == nil && r.cfg.Idle.Open(state.GPUQueue, state.Flows)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -248,23 +249,54 @@ func TestKillSwitch(t *testing.T) {
 }
 
 func TestPreview(t *testing.T) {
-	parts := append(decisions(1000), &schema.Part{Kind: schema.KindContract}, &schema.Part{Kind: schema.KindTransfer})
+	parts := append(decisions(4000), &schema.Part{Kind: schema.KindContract}, &schema.Part{Kind: schema.KindTransfer})
 	r := newRunner(t, NewMemoryStore(), &sink{}, nil)
-	p := PreviewOf(r.cfg.Plan, parts)
+	p := PreviewOf(r.cfg.Plan, parts, 1)
 	legs, err := r.Offer(start, parts)
 	require.NoError(t, err)
 	var rejected, control int
-	var gpu float64
+	var gpu, expected float64
 	for _, e := range p.Strata {
-		rejected, control, gpu = rejected+e.Rejected, control+e.Control, gpu+e.Cost.GPUSeconds
+		rejected, control, gpu, expected = rejected+e.Rejected, control+e.Control, gpu+e.Cost.GPUSeconds, expected+e.Legs
+		for b, pi := range e.Inclusion {
+			assert.Greater(t, pi, 0.0, b)
+		}
 	}
 	assert.Equal(t, len(legs), rejected+control, "what it says is what runs")
+	assert.InEpsilon(t, float64(len(legs)), expected, 0.1, "and what is to be expected")
 	assert.InDelta(t, p.Legs.GPUSeconds, gpu, 1e-9)
-	assert.InDelta(t, r.Stats().Legs.GPUSeconds, gpu, 1e-9)
-	assert.Equal(t, []any{1001, map[string]int{"no chosen path": 1}}, []any{p.Decisions, p.Ineligible})
+	assert.InEpsilon(t, r.Stats().Legs.GPUSeconds, gpu, 0.15)
+	assert.Equal(t, []any{4001, map[string]int{"no chosen path": 1}}, []any{p.Decisions, p.Ineligible})
 	assert.Positive(t, p.GPUShare())
 	assert.Positive(t, p.ByteShare())
 	assert.Zero(t, (&Preview{}).GPUShare())
+	assert.Equal(t, time.Duration(3999)*10*time.Millisecond, p.Span)
+}
+
+// TestPreviewSaysHowLongAVerdictTakes: 3,000 fetched requests in 40 s, of which one
+// in five is replayed, give 20 legs of fetch against recompute in 1.3 s, and the 200
+// controls of recompute ten in 2 s; with a tenth of the budget it takes ten times
+// as long.
+func TestPreviewSaysHowLongAVerdictTakes(t *testing.T) {
+	parts, plan := decisions(4000), testPlan(t, 0.2)
+	p := PreviewOf(plan, parts, 1)
+	require.Len(t, p.Pairs, 2)
+	pair := p.Pairs[0]
+	assert.Equal(t, []any{schema.PathFetch, schema.PathRecompute, 3000}, []any{pair.From, pair.To, pair.Decisions})
+	assert.InDelta(t, 600, pair.Legs, 1e-6)
+	assert.InDelta(t, 200, pair.Controls, 1e-6)
+	assert.InDelta(t, 2.0, pair.Until.Seconds(), 0.01)
+	scarce := PreviewOf(plan, parts, max(p.GPUShare(), p.ByteShare())/10)
+	assert.InEpsilon(t, 10*pair.Until.Seconds(), scarce.Pairs[0].Until.Seconds(), 1e-6)
+	var fetched []*schema.Part
+	for _, part := range parts {
+		if part.Decision.Path == schema.PathFetch {
+			fetched = append(fetched, part)
+		}
+	}
+	never := PreviewOf(plan, fetched, 1)
+	assert.Contains(t, never.Pairs[0].Never, "no request chose recompute")
+	assert.Zero(t, never.Pairs[0].Until)
 }
 
 func TestNewRefuses(t *testing.T) {

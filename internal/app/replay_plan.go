@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/replay"
+	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
@@ -65,7 +68,7 @@ func PreviewReplay(ctx context.Context, s *Settings, since time.Duration) (*Plan
 	if err != nil {
 		return nil, err
 	}
-	out.preview = replay.PreviewOf(plan, parts)
+	out.preview = replay.PreviewOf(plan, parts, s.Replay.Share)
 	return out, nil
 }
 
@@ -133,21 +136,11 @@ func (v *PlanPreview) Text() string {
 		return "Kafka has no decision in this range: nothing would run. See that spans arrive with `kvwhatif tail`.\n"
 	}
 	fmt.Fprintf(&b, "Plan %s on %d decisions from %s to %s:\n", p.Plan, p.Decisions, v.from.Format(time.RFC3339), v.until.Format(time.RFC3339))
-	t := newTable("stratum", "decisions", "rate", "paths not taken", "controls", "GPU-seconds", "bytes")
-	others, undrawn := 0, 0
-	for _, e := range p.Strata {
-		if e.Rejected+e.Control == 0 {
-			others, undrawn = others+1, undrawn+e.Decisions
-			continue
-		}
-		t.AppendRow(table.Row{e.Stratum, e.Decisions, short(e.Rate), e.Rejected, e.Control, short(e.Cost.GPUSeconds), size(e.Cost.Bytes)})
-	}
-	t.AppendRow(table.Row{fmt.Sprintf("%d others, of which none was drawn", others), undrawn, "", 0, 0, "0", "0 B"})
-	b.WriteString(t.Render() + "\n")
+	b.WriteString(v.strataTable() + "\n" + v.pairsTable() + "\n")
 	for _, why := range slices.Sorted(maps.Keys(p.Ineligible)) {
 		fmt.Fprintf(&b, "Can not be replayed: %d decisions: %s\n", p.Ineligible[why], why)
 	}
-	fmt.Fprintf(&b, "Would cost %s GPU-seconds and %s, predicted: %.2f %% and %.2f %% of production's own.\n",
+	fmt.Fprintf(&b, "Would cost %s GPU-seconds and %s, as expected and predicted: %.2f %% and %.2f %% of production's own.\n",
 		short(p.Legs.GPUSeconds), size(p.Legs.Bytes), 100*p.GPUShare(), 100*p.ByteShare())
 	fmt.Fprintf(&b, "The budget (replay.share) is %.2f %% of each: %s\n", 100*v.settings.Share, v.within())
 	if v.anySalt {
@@ -157,6 +150,66 @@ func (v *PlanPreview) Text() string {
 		fmt.Fprintf(&b, "Kafka has more: the first %d decisions were read. Give a shorter --since for the newest.\n", maxPreview)
 	}
 	return b.String()
+}
+
+// strataTable is a row a stratum, those of most legs first.
+func (v *PlanPreview) strataTable() string {
+	t := newTable("stratum", "decisions", "π of the path not taken", "legs expected", "GPU-seconds", "bytes", "of the budget")
+	strata := slices.Clone(v.preview.Strata)
+	slices.SortStableFunc(strata, func(a, b replay.Expected) int { return cmp.Compare(b.Legs, a.Legs) })
+	others, decisions, legs, cost := 0, 0, 0.0, execute.Cost{}
+	for i, e := range strata {
+		if i < maxStrata {
+			t.AppendRow(table.Row{e.Stratum, e.Decisions, inclusions(e), short3(e.Legs), short3(e.Cost.GPUSeconds), size(e.Cost.Bytes), v.ofBudget(e.Cost)})
+			continue
+		}
+		others, decisions, legs = others+1, decisions+e.Decisions, legs+e.Legs
+		cost.GPUSeconds, cost.Bytes = cost.GPUSeconds+e.Cost.GPUSeconds, cost.Bytes+e.Cost.Bytes
+	}
+	if others > 0 {
+		t.AppendRow(table.Row{fmt.Sprintf("%d others", others), decisions, "", short3(legs), short3(cost.GPUSeconds), size(cost.Bytes), v.ofBudget(cost)})
+	}
+	return t.Render()
+}
+
+// maxStrata is how many strata a terminal is shown; JSON has all.
+const maxStrata = 25
+
+func inclusions(e replay.Expected) string {
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(e.Inclusion)) {
+		out = append(out, path+" "+short3(e.Inclusion[path]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// short3 is a number to three digits.
+func short3(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
+
+// ofBudget is the larger of the shares that a cost takes of what may be spent.
+func (v *PlanPreview) ofBudget(c execute.Cost) string {
+	return fmt.Sprintf("%.1f %%", 100*v.budgetShare(c))
+}
+
+func (v *PlanPreview) budgetShare(c execute.Cost) float64 {
+	p := &v.preview.Production
+	return max(shareOf(c.GPUSeconds, v.settings.Share*p.GPUSeconds), shareOf(c.Bytes, v.settings.Share*p.Bytes))
+}
+
+// pairsTable says how long each pair takes.
+func (v *PlanPreview) pairsTable() string {
+	t := newTable("chosen", "against", "decisions", "legs expected", "controls", "enough for a verdict")
+	for _, p := range v.preview.Pairs {
+		when := "not known: all decisions are of one instant"
+		switch {
+		case p.Never != "":
+			when = "never: " + p.Never
+		case p.Until > 0:
+			when = "after " + p.Until.Round(time.Second).String()
+		}
+		t.AppendRow(table.Row{p.From.String(), p.To.String(), p.Decisions, short3(p.Legs), short3(p.Controls), when})
+	}
+	return t.Render()
 }
 
 // within says whether the budget holds what would be drawn.
@@ -180,6 +233,7 @@ type previewJSON struct {
 	From       *time.Time     `json:"from"`
 	Until      *time.Time     `json:"until"`
 	Decisions  int            `json:"decisions"`
+	Pairs      []pairJSON     `json:"pairs"`
 	Ineligible map[string]int `json:"ineligible"`
 	Strata     []stratumJSON  `json:"strata"`
 	GPUSeconds float64        `json:"legs_gpu_seconds"`
@@ -192,20 +246,33 @@ type previewJSON struct {
 }
 
 type stratumJSON struct {
-	Stratum    string  `json:"stratum"`
-	Decisions  int     `json:"decisions"`
-	Rate       float64 `json:"rate"`
-	Rejected   int     `json:"rejected_legs"`
-	Control    int     `json:"control_legs"`
-	GPUSeconds float64 `json:"gpu_seconds"`
-	Bytes      float64 `json:"bytes"`
+	Stratum    string             `json:"stratum"`
+	Decisions  int                `json:"decisions"`
+	Rate       float64            `json:"rate"`
+	Inclusion  map[string]float64 `json:"inclusion"`     // mean π of each path not taken
+	Expected   float64            `json:"expected_legs"` // of both kinds
+	Rejected   int                `json:"rejected_legs"` // that these draws give
+	Control    int                `json:"control_legs"`
+	GPUSeconds float64            `json:"gpu_seconds"` // expected
+	Bytes      float64            `json:"bytes"`
+	Budget     float64            `json:"share_of_budget"`
+}
+
+type pairJSON struct {
+	From      string   `json:"chosen"`
+	To        string   `json:"against"`
+	Decisions int      `json:"decisions"`
+	Legs      float64  `json:"expected_legs"`
+	Controls  float64  `json:"expected_controls"`
+	Seconds   *float64 `json:"seconds_until_enough"` // for a verdict; null: never, or not known
+	Never     string   `json:"never,omitempty"`
 }
 
 // MarshalJSON is the preview for machines.
 func (v *PlanPreview) MarshalJSON() ([]byte, error) {
 	p := &v.preview
 	out := previewJSON{
-		Plan: p.Plan, Decisions: p.Decisions, Ineligible: p.Ineligible, Strata: []stratumJSON{},
+		Plan: p.Plan, Decisions: p.Decisions, Ineligible: p.Ineligible, Strata: []stratumJSON{}, Pairs: []pairJSON{},
 		GPUSeconds: p.Legs.GPUSeconds, Bytes: p.Legs.Bytes, GPUShare: p.GPUShare(), ByteShare: p.ByteShare(),
 		Budget: v.settings.Share, Truncated: v.truncated, AnySalt: v.anySalt,
 	}
@@ -214,9 +281,17 @@ func (v *PlanPreview) MarshalJSON() ([]byte, error) {
 	}
 	for _, e := range p.Strata {
 		out.Strata = append(out.Strata, stratumJSON{
-			Stratum: e.Stratum, Decisions: e.Decisions, Rate: e.Rate, Rejected: e.Rejected, Control: e.Control,
-			GPUSeconds: e.Cost.GPUSeconds, Bytes: e.Cost.Bytes,
+			Stratum: e.Stratum, Decisions: e.Decisions, Rate: e.Rate, Inclusion: e.Inclusion, Expected: e.Legs,
+			Rejected: e.Rejected, Control: e.Control, GPUSeconds: e.Cost.GPUSeconds, Bytes: e.Cost.Bytes, Budget: v.budgetShare(e.Cost),
 		})
+	}
+	for _, e := range p.Pairs {
+		pair := pairJSON{From: e.From.String(), To: e.To.String(), Decisions: e.Decisions, Legs: e.Legs, Controls: e.Controls, Never: e.Never}
+		if e.Until > 0 {
+			seconds := e.Until.Seconds()
+			pair.Seconds = &seconds
+		}
+		out.Pairs = append(out.Pairs, pair)
 	}
 	return json.Marshal(out)
 }

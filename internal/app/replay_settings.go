@@ -16,6 +16,11 @@ type IdleSettings struct {
 	Flows int            `koanf:"flows"` // and where so many transfers at most are on the link; 0: however many
 }
 
+func defaultIdle() IdleSettings {
+	d := budget.DefaultIdle()
+	return IdleSettings{Queue: units.Duration(d.MaxGPUQueue * float64(time.Second)), Flows: int(d.MaxFlows)}
+}
+
 func (s IdleSettings) gate() budget.Idle {
 	return budget.Idle{MaxGPUQueue: time.Duration(s.Queue).Seconds(), MaxFlows: float64(s.Flows)}
 }

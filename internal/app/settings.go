@@ -93,7 +93,7 @@ func DefaultSettings() Settings {
 		Replay: ReplaySettings{
 			OTLP: "127.0.0.1:4317", Share: 0.01, Rate: 0.02, Control: 0.02,
 			Deadline: units.Duration(10 * time.Minute), Parallel: 4,
-			Idle: IdleSettings{Queue: units.Duration(50 * time.Millisecond)}, Breaker: defaultBreaker(),
+			Idle: defaultIdle(), Breaker: defaultBreaker(),
 		},
 		Calibrate: CalibrateSettings{
 			Window: units.Duration(24 * time.Hour), Holdout: 0.3, MinN: 50, Expires: units.Duration(48 * time.Hour),

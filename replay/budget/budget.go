@@ -186,6 +186,12 @@ type Idle struct {
 	MaxFlows    float64 // transfers on the link; 0 for no limit
 }
 
+// DefaultIdle lets legs start on workers whose queue is at most 50 ms, and on links
+// with at most 8 transfers: on a link near its capacity one more transfer delays all
+// that are on it, and a budget of 1 % of cost raised production's p99 there by some
+// 4 % without that limit, and by some 1 % with it (package harm).
+func DefaultIdle() Idle { return Idle{MaxGPUQueue: 0.05, MaxFlows: 8} }
+
 // Open tells whether a leg may start at this load. NaN is "not known", and keeps
 // a gate that has that limit shut.
 func (g Idle) Open(gpuQueue, flows float64) bool {

@@ -4,6 +4,7 @@
 package harm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,11 +27,12 @@ import (
 type Settings struct {
 	Fleet    func(seed uint64) fleet.Config
 	Requests []fleet.Request
-	Share    float64 // of production's cost that replays may take
-	Explore  float64 // share of decisions that take another candidate
-	Rate     float64 // of decisions of which a path not taken is drawn: high enough that the budget is what holds
-	Control  float64 // of decisions whose own path is drawn
-	Pool     bool    // one budget for all workers, so that all of it is spent
+	Share    float64     // of production's cost that replays may take
+	Explore  float64     // share of decisions that take another candidate
+	Rate     float64     // of decisions of which a path not taken is drawn: high enough that the budget is what holds
+	Control  float64     // of decisions whose own path is drawn
+	Pool     bool        // one budget for all workers, so that all of it is spent
+	Idle     budget.Idle // gate that legs wait at
 }
 
 // Pair is one seed's two runs. TTFT in seconds, of production's requests alone.
@@ -116,13 +118,21 @@ func quantile(x []float64, q float64) float64 {
 const (
 	step  = 5.0  // simulated seconds between draws
 	delay = 15.0 // seconds from a decision to its legs, at least
+	again = 1.0  // seconds until a shut gate is tried again
 )
 
 // legs are the replays of a run.
 type legs struct {
 	runner  *replay.Runner
-	due     []execute.Leg // by start
+	due     []waiting // by start
 	running map[uint64]execute.Leg
+	gate    budget.Idle
+}
+
+// waiting is a leg and when it is to start, simulated seconds.
+type waiting struct {
+	execute.Leg
+	start float64
 }
 
 func (s Settings) newLegs(seed uint64) (*legs, error) {
@@ -137,7 +147,7 @@ func (s Settings) newLegs(seed uint64) (*legs, error) {
 	if s.Pool {
 		limits.GPUBurst, limits.ByteBurst = 20, 32<<30
 	}
-	l := &legs{running: map[uint64]execute.Leg{}}
+	l := &legs{running: map[uint64]execute.Leg{}, gate: s.Idle}
 	l.runner, err = replay.New(replay.Config{
 		Plan: plan, Limits: limits, Emit: func(context.Context, schema.Part) error { return nil },
 	}, replay.NewMemoryStore())
@@ -172,9 +182,9 @@ func (s Settings) run(seed uint64, l *legs) ([]float64, error) {
 // advance brings the fleet to until, starting legs on the way.
 func (l *legs) advance(sim *fleet.Sim, until float64) (out []fleet.Outcome, err error) {
 	for {
-		to, starts := until, l != nil && len(l.due) > 0 && start(&l.due[0]) <= until
+		to, starts := until, l != nil && len(l.due) > 0 && l.due[0].start <= until
 		if starts {
-			to = max(sim.Now(), start(&l.due[0]))
+			to = max(sim.Now(), l.due[0].start)
 		}
 		s := sim.Advance(to)
 		out = append(out, s.Outcomes...)
@@ -186,15 +196,39 @@ func (l *legs) advance(sim *fleet.Sim, until float64) (out []fleet.Outcome, err 
 		if !starts {
 			return out, nil
 		}
-		leg := l.due[0]
-		if err := sim.Inject(fleet.Leg{ID: leg.Seed(), PromptTokens: leg.TokensPrompt, Candidate: leg.Candidate}); err != nil {
+		if err := l.begin(sim); err != nil {
 			return out, err
 		}
-		l.running[leg.Seed()], l.due = leg, l.due[1:]
 	}
 }
 
-func start(l *execute.Leg) float64 { return float64(l.DecidedNanos)/1e9 + delay }
+// begin starts the first leg, or has it wait where the gate is shut.
+func (l *legs) begin(sim *fleet.Sim) error {
+	leg := l.due[0]
+	l.due = l.due[1:]
+	worker, ok := sim.WorkerIndex(leg.Candidate.Worker)
+	if !ok {
+		return fmt.Errorf("harm: no worker %q", leg.Candidate.Worker)
+	}
+	flows := 0.0
+	state := sim.StateOf(worker, leg.Seed())
+	if leg.Link != "" {
+		flows = state.Rivals
+	}
+	if !l.gate.Open(state.GPUQueue, flows) {
+		leg.start += again
+		l.wait(leg)
+		return nil
+	}
+	l.running[leg.Seed()] = leg.Leg
+	return sim.Inject(fleet.Leg{ID: leg.Seed(), PromptTokens: leg.TokensPrompt, Candidate: leg.Candidate})
+}
+
+// wait puts legs into their places.
+func (l *legs) wait(legs ...waiting) {
+	l.due = append(l.due, legs...)
+	slices.SortStableFunc(l.due, func(a, b waiting) int { return cmp.Compare(a.start, b.start) })
+}
 
 func nanos(seconds float64) int64 { return int64(seconds * 1e9) }
 
@@ -226,7 +260,8 @@ func (l *legs) draw(sim *fleet.Sim, outcomes []fleet.Outcome) error {
 	}
 	slices.SortFunc(parts, func(a, b *schema.Part) int { return int(a.StartNanos - b.StartNanos) })
 	due, err := l.runner.Offer(nanos(sim.Now()), parts)
-	l.due = append(l.due, due...)
-	slices.SortStableFunc(l.due, func(a, b execute.Leg) int { return int(a.DecidedNanos - b.DecidedNanos) })
+	for _, leg := range due {
+		l.wait(waiting{leg, float64(leg.DecidedNanos)/1e9 + delay})
+	}
 	return err
 }

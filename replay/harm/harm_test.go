@@ -6,16 +6,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvwhatif/kvwhatif/replay/budget"
 )
 
 // limit is the ratio of p99 that a budget of 1 % of cost may not exceed.
 const limit = 1.05
 
 // measure prints the table of one link.
-func measure(t *testing.T, link string, requests, seeds int, share float64) Summary {
+func measure(t *testing.T, link string, requests, seeds int, gate budget.Idle) Summary {
 	t.Helper()
-	s, err := Demo(link, requests, share)
+	s, err := Demo(link, requests, 0.01)
 	require.NoError(t, err)
+	s.Idle = gate
 	all := make([]uint64, seeds)
 	for i := range all {
 		all[i] = uint64(i + 1)
@@ -27,14 +30,14 @@ func measure(t *testing.T, link string, requests, seeds int, share float64) Summ
 	require.NoError(t, err)
 	sum, err := Summarize(pairs, limit)
 	require.NoError(t, err)
-	t.Logf("%s: ratio of production's p99 TTFT %.4f, at most %.4f (95 %%, %d seeds), worst seed %.4f, %d legs at %.2f %% of cost; limit %.2f",
-		link, sum.Ratio, sum.Upper, sum.Pairs, sum.Worst, sum.Legs, 100*sum.Share, limit)
+	t.Logf("%s, gate %+v: ratio of production's p99 TTFT %.4f, at most %.4f (95 %%, %d seeds), worst seed %.4f, %d legs at %.2f %% of cost; limit %.2f",
+		link, gate, sum.Ratio, sum.Upper, sum.Pairs, sum.Worst, sum.Legs, 100*sum.Share, limit)
 	return sum
 }
 
 // TestReplaysDoNoHarm is a small one of TestHarm.
 func TestReplaysDoNoHarm(t *testing.T) {
-	sum := measure(t, "busy", 2500, 3, 0.01)
+	sum := measure(t, "busy", 2500, 3, budget.DefaultIdle())
 	assert.Positive(t, sum.Legs)
 	assert.LessOrEqual(t, sum.Share, 0.013)
 	assert.LessOrEqual(t, sum.Ratio, limit)
@@ -45,7 +48,7 @@ func TestReplaysDoNoHarm(t *testing.T) {
 func TestHarmCanBeSeen(t *testing.T) {
 	s, err := Demo("busy", 2500, 1)
 	require.NoError(t, err)
-	s.Rate, s.Control = 1, 1
+	s.Rate, s.Control, s.Idle = 1, 1, budget.Idle{}
 	pairs, err := Measure(s, []uint64{1, 2}, nil)
 	require.NoError(t, err)
 	sum, err := Summarize(pairs, limit)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kvwhatif/kvwhatif/internal/publicdata"
+	"github.com/kvwhatif/kvwhatif/replay/budget"
 	"github.com/kvwhatif/kvwhatif/replay/fleet"
 )
 
@@ -23,7 +24,7 @@ func Demo(link string, limit int, share float64) (Settings, error) {
 	if err != nil {
 		return Settings{}, fmt.Errorf("read the prefill ladder: %w", err)
 	}
-	s := Settings{Share: share, Explore: 0.05, Rate: 0.16, Control: 0.05, Pool: true}
+	s := Settings{Share: share, Explore: 0.05, Rate: 0.16, Control: 0.05, Pool: true, Idle: budget.DefaultIdle()}
 	for _, r := range rows[:min(limit, len(rows))] {
 		s.Requests = append(s.Requests, fleet.Request{
 			At: float64(r.Millis) / 1e3, PromptTokens: r.InputTokens, OutputTokens: r.OutputTokens, Blocks: r.Blocks,
