@@ -54,6 +54,10 @@ crash: ## kill -9 every process, KILLS=200 times, and count again what was sent
 	@go run ./internal/kafka/install
 	KVWHATIF_CRASH_KILLS=$(KILLS) go test ./e2e/crash -run 'TestKills$$|TestKillsOfUp$$' -count=1 -v -timeout 2h
 
+.PHONY: truth
+truth: ## hold estimates to worlds whose truth is known (TRUTH="--quick", "--json"), some 5 minutes
+	go run ./e2e/truth $(TRUTH)
+
 .PHONY: generate
 generate: ## rewrite what is generated: protocol code, dashboards, schemas
 	go generate ./...

@@ -132,7 +132,7 @@ type Pair struct {
 	Theta    float64  // AIPW, the estimate
 	Window   Interval // finite population: of these very requests
 	NextHour Interval // blocks of time: of requests to come; NaN with fewer than MinBlocks blocks
-	Always   Interval // asymptotic confidence sequence: holds however often it is looked at
+	Always   Interval // asymptotic confidence sequence: holds however often it is looked at, from BurnIn requests and MinLegs legs on
 
 	// Exact is an empirical-Bernstein confidence sequence of clipped TTFT, which holds
 	// from the first request on without any limit theorem, the correction's doubt
