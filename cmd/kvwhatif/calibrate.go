@@ -35,6 +35,7 @@ that nothing would have been. With --every it runs until it is stopped.`,
 	f.Var(&every, "every", "run again so often, until stopped")
 	f.StringSliceVar(&o.Policies, "policies", nil, "fit to requests that these policies decided; none: everybody's")
 	f.StringSliceVar(&o.Services, "services", nil, "fit to decisions of these service.name; none: everybody's")
+	f.StringSliceVar(&o.Probes, "probe", nil, "file of probe run --save, whose transfers of the fitted part of the window are fitted too")
 	f.String("window", "", "of requests, up to now [24h]")
 	f.Float64("hold-out", 0, "last share of the window, which the fit does not see [0.3]")
 	f.Int("min-n", 0, "observations that a law needs [50]")

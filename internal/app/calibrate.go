@@ -38,6 +38,7 @@ type CalibrateOptions struct {
 	Policies  []string  // whose requests, where there are no stretches; none: everybody's
 	Services  []string  // likewise, by service.name of who decided
 	DryRun    bool      // fit and judge, but publish nothing
+	Probes    []string  // files of `kvwhatif probe run --save`, whose transfers of the window are fitted too
 }
 
 // Calibrated is what a run of the calibrator came to.
@@ -180,6 +181,10 @@ func (s *Settings) data(ctx context.Context, conn driver.Conn, o CalibrateOption
 			Filter: read.Filter{Policies: o.Policies, Services: o.Services},
 		}}
 	}
+	probes, err := readProbes(o.Probes)
+	if err != nil {
+		return nil, err
+	}
 	out := &calibrationData{}
 	for _, st := range stretches {
 		cut, n, err := read.Cut(ctx, conn, st.Filter, st.From.UnixNano(), st.Until.UnixNano(), 1-s.Calibrate.Holdout)
@@ -193,11 +198,15 @@ func (s *Settings) data(ctx context.Context, conn driver.Conn, o CalibrateOption
 		if err != nil {
 			return nil, err
 		}
+		addProbes(&obs, st.Until.UnixNano(), probes)
 		held, err := read.HeldOut(ctx, conn, st.Filter, cut, st.Until.UnixNano())
 		if err != nil {
 			return nil, err
 		}
 		out.add(obs, held)
+	}
+	if err := checkUsed(probes); err != nil && out.fitted.UntilNanos > 0 {
+		return nil, err
 	}
 	slices.SortFunc(out.held, func(a, b gate.Request) int { return cmp.Compare(a.AtNanos, b.AtNanos) })
 	return out, nil
