@@ -70,7 +70,7 @@ func TestDatabaseAway(t *testing.T) {
 	b.requireAllThere(t)
 }
 
-// TestBrokerAway restarts the broker three times, in an orderly way: every consumer
+// TestBrokerAway kills the broker three times, and starts it again: every consumer
 // has to find its group again.
 func TestBrokerAway(t *testing.T) {
 	r := startStages(t, places{}, nil)

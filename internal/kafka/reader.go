@@ -154,7 +154,8 @@ func (r *Reader) Fetch(ctx context.Context) (Message, error) {
 // partitions, are done. It waits for the answer and tries again while the
 // coordinator is starting or moving. Where the group has come further by another
 // member, its offset stays: the library's commits say nothing of who owns a
-// partition, and a member that lost one would set the group back.
+// partition, and a member that lost one would set the group back. (A topic that is
+// made again has no committed offsets: Kafka forgets them with the topic.)
 func (r *Reader) Commit(ctx context.Context, messages ...Message) error {
 	committed, err := Committed(ctx, r.cfg.Cluster, r.cfg.Group, r.cfg.Topic)
 	if err == nil { // else a step back is only a second reading
