@@ -99,6 +99,7 @@ func (r *Runner) feed(ctx context.Context, came <-chan struct{}, legs chan<- exe
 	if err := r.again(ctx, func() error { return r.Flush(ctx, r.now()) }); err != nil {
 		return err
 	}
+	r.stock(ctx, r.executor())
 	tick := time.NewTicker(r.cfg.Retry)
 	defer tick.Stop()
 	for {

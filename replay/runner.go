@@ -34,6 +34,7 @@ type Config struct {
 	Breaker     budget.BreakerConfig // its zero value is none
 	Adapt       time.Duration        // how often the rates are fitted to the budget, by a new plan; 0: never
 	Lead        time.Duration        // from the making of a plan to the first decision drawn by it; 0: 1 min
+	Stock       Stocking             // of executors that keep a replay namespace
 	Concurrency int                  // legs at once; 0: 4
 	Batch       time.Duration        // legs drawn within it are one batch; 0: 10 s
 	Retry       time.Duration        // pause before an unavailable executor or a shut gate is tried again; 0: 1 s

@@ -28,6 +28,7 @@ type Stats struct {
 	Gated      int              // legs that wait for an idle engine
 	Executed   int64            // legs with a result
 	Emitted    int64            // results accepted by the pipeline
+	Stocked    int64            // prefixes built into replay namespaces before legs ran
 	Completion []budget.Tally   // by stratum, leg and path
 	BySize     []budget.Tally   // by size bucket and leg
 	Production budget.Charge    // cost seen

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -43,6 +44,13 @@ func (s BreakerSettings) config() budget.BreakerConfig {
 	return c
 }
 
+// StockSettings is what the replay namespace holds before legs run, of executors
+// that keep one. Without sizes, legs build what they need.
+type StockSettings struct {
+	Model string  `koanf:"model"` // as decisions name it
+	Sizes []int64 `koanf:"sizes"` // tokens of a fetched prefix
+}
+
 func (s ReplaySettings) validate() error {
 	errs := []error{s.Breaker.config().Validate()}
 	if s.Adapt < 0 {
@@ -50,6 +58,11 @@ func (s ReplaySettings) validate() error {
 	}
 	if s.Idle.Queue < 0 || s.Idle.Flows < 0 {
 		errs = append(errs, errors.New("replay.idle.queue and replay.idle.flows must not be negative: 0 is no limit"))
+	}
+	for _, n := range s.Stock.Sizes {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("replay.stock.sizes has %d: give tokens, 1 or more", n))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kvwhatif/kvwhatif/internal/llama"
@@ -72,6 +73,7 @@ type llamaWorker struct {
 type llamaTier struct {
 	LlamaTier
 	*llamaStore
+	built, hits atomic.Int64
 }
 
 const (
@@ -125,7 +127,7 @@ func (e *Llama) openTiers() error {
 		if err != nil {
 			return err
 		}
-		e.tiers = append(e.tiers, &llamaTier{t, store})
+		e.tiers = append(e.tiers, &llamaTier{LlamaTier: t, llamaStore: store})
 	}
 	return nil
 }

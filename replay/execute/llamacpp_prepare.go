@@ -21,7 +21,7 @@ type llamaRun struct {
 	tier   *llamaTier // of a fetch
 	prompt []int32
 	held   int    // tokens that the slot holds, or will once they are fetched
-	step   int    // tokens of a block
+	step   int    // tokens of a block of a recompute
 	model  string // whose state it is
 	key    string // of the file that a fetch moves
 	file   string // name of what the leg puts into the server's directory
@@ -65,8 +65,14 @@ func (e *Llama) plan(leg *Leg) (*llamaRun, error) {
 		n := max(1, len(leg.PrefixBlocks))
 		r.step = max(1, (int(prefix)+n-1)/n)
 	}
-	r.prompt = append(e.cfg.Vocab.Prefix(leg.PrefixBlocks, r.step, int(prefix)),
-		e.cfg.Vocab.Suffix(leg.ID, leg.Salt, int(total-prefix))...)
+	// What the slot is to hold is of the namespace's own prompt, whatever the request
+	// said: one state of a size serves all legs of that size. What is computed is of
+	// nobody's.
+	begin := e.stock(r.held)
+	if r.held == 0 {
+		begin = e.cfg.Vocab.Prefix(leg.PrefixBlocks, r.step, int(prefix))
+	}
+	r.prompt = append(begin, e.cfg.Vocab.Suffix(leg.ID, leg.Salt, int(total)-len(begin))...)
 	r.key = r.keyOf(r.held)
 	return r, nil
 }
@@ -132,6 +138,7 @@ func (e *Llama) ready(ctx context.Context, r *llamaRun) error {
 		return e.hold(ctx, r, r.held)
 	}
 	if r.pinned = r.tier.pin(r.key); r.pinned {
+		r.tier.hits.Add(1)
 		return r.worker.client.Erase(ctx, r.worker.Slot)
 	}
 	return e.build(ctx, r)
@@ -177,6 +184,7 @@ func (e *Llama) build(ctx context.Context, r *llamaRun) error {
 	if err := r.tier.put(r.key, filepath.Join(w.SaveDir, r.file)); err != nil {
 		return err
 	}
+	r.tier.built.Add(1)
 	if r.pinned = r.tier.pin(r.key); !r.pinned {
 		return fmt.Errorf("%w: the replay namespace has no room for its prefix beside others", ErrUnavailable)
 	}
@@ -207,7 +215,7 @@ func (e *Llama) hold(ctx context.Context, r *llamaRun, n int) error {
 
 // reuse restores what a replay namespace has of the first n tokens.
 func (e *Llama) reuse(ctx context.Context, r *llamaRun, n int) (int, error) {
-	for have := n; have > 0; have = (have - 1) / r.step * r.step {
+	for _, have := range e.stocked(n) {
 		for _, t := range e.tiers {
 			key := r.keyOf(have)
 			if !t.pin(key) {

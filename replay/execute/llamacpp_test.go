@@ -138,8 +138,7 @@ func TestLlamaPreparesOnce(t *testing.T) {
 	}
 	leg := llamaLeg(schema.PathFetch, 3, 0, 40)
 	assert.Positive(t, cost(leg).GPUSeconds)
-	other := llamaLeg(schema.PathFetch, 8, 0, 40)
-	other.PrefixBlocks = leg.PrefixBlocks
+	other := llamaLeg(schema.PathFetch, 8, 0, 40) // of another prefix, of the same size
 	assert.Zero(t, cost(other), "it is in the namespace")
 	assert.Len(t, filesIn(t, s.dir), 1)
 	assert.Positive(t, s.link.Moved())
@@ -154,7 +153,7 @@ func TestLlamaNamespaceHasAQuota(t *testing.T) {
 	f := llamatest.NewFalse(t)
 	s := one(t, f, func(c *execute.LlamaConfig) { c.Tiers[0].Quota = 400 })
 	for id := range byte(5) {
-		leg := llamaLeg(schema.PathFetch, 16+id, 0, 40) // some 160 bytes
+		leg := llamaLeg(schema.PathFetch, 16+id, 0, int64(40-id)) // some 160 bytes
 		_, err := s.Prepare(t.Context(), leg)
 		require.NoError(t, err)
 		_, err = s.Run(t.Context(), leg)
