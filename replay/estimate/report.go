@@ -46,7 +46,8 @@ type SliceEstimate struct {
 	Pair      Pair
 
 	// Family covers together with those of all the pair's known slices, so that
-	// slices may be picked by what they show. It is Bonferroni's: slices share legs,
+	// slices may be picked by what they show; Pair.Window covers by itself only, and
+	// is the same where a dimension has one value. It is Bonferroni's: slices share legs,
 	// control legs and blocks, and it holds whatever they share, with few blocks too,
 	// where a bootstrap over blocks does not. NaN where the slice is unknown.
 	Family Interval
@@ -150,25 +151,40 @@ func (ix *index) slices(a, b schema.Path, model []float64) []SliceEstimate {
 	sortBy(order, func(x, y key) bool {
 		return x.dimension < y.dimension || (x.dimension == y.dimension && x.value < y.value)
 	})
+	values := map[int]int{}
+	for _, k := range order {
+		values[k.dimension]++
+	}
 	out := make([]SliceEstimate, 0, len(order))
-	parts := make([][]part, 0, len(order))
-	known := 0.0
+	picks := family{level: ix.opt.Level}
 	for _, k := range order {
 		p, s := ix.pair(sets[k], a, b, model)
-		out = append(out, SliceEstimate{Dimension: Slice{}.dimensions()[k.dimension][0], Value: k.value, Pair: p})
-		parts = append(parts, s.parts)
-		if p.Known {
-			known++
+		out = append(out, SliceEstimate{Dimension: Slice{}.dimensions()[k.dimension][0], Value: k.value, Pair: p, Family: p.Window})
+		if p.Known && values[k.dimension] > 1 {
+			picks.add(len(out)-1, s.parts)
 		}
 	}
-	for i := range out {
-		nan := math.NaN()
-		out[i].Family = Interval{nan, nan, nan}
-		if out[i].Pair.Known {
-			out[i].Family = interval(out[i].Pair.Theta, 1-(1-ix.opt.Level)/known, parts[i]...)
-		}
-	}
+	picks.fill(out)
 	return out
+}
+
+// family is the known slices of a pair among which one may pick. A dimension of
+// one value is the pair itself and is no pick.
+type family struct {
+	level float64
+	at    []int
+	parts [][]part
+}
+
+func (f *family) add(at int, parts []part) {
+	f.at, f.parts = append(f.at, at), append(f.parts, parts)
+}
+
+func (f *family) fill(slices []SliceEstimate) {
+	level := 1 - (1-f.level)/float64(len(f.at))
+	for i, at := range f.at {
+		slices[at].Family = interval(slices[at].Pair.Theta, level, f.parts[i]...)
+	}
 }
 
 // Shrunk is the predicted benefit of one request, in seconds. One replay is one

@@ -163,6 +163,7 @@ func (s *Sample) measuredSlice(r *Result, g group) (Mean, float64) {
 		if why := s.missing(p); !p.Known && why != "" {
 			p.Why = why
 		}
+		p.Window = e.Family // of all slices at once
 		return ofPair(p, r.Level), p.UnknownShare()
 	}
 	return ofPair(r.Headline.Pair, r.Level).refused(r.Headline.Why), 1

@@ -63,7 +63,7 @@ type Row struct {
 	Size         string    `ch:"size_bucket"`
 	PairFrom     string    `ch:"pair_from"`
 	PairTo       string    `ch:"pair_to"`
-	Estimator    string    `ch:"estimator"` // "aipw"; naive, ipw and snipw are for comparison only
+	Estimator    string    `ch:"estimator"` // "aipw"; naive, direct, ipw and snipw are for comparison only
 	Version      uint32    `ch:"version"`
 	Verdict      string    `ch:"verdict"` // "helps", "hurts", "even" or "unknown"
 	Estimate     *float64  `ch:"estimate"`
@@ -206,7 +206,7 @@ func (r *Result) beside(f Finding) (out []Row) {
 	for _, e := range [...]struct {
 		name  string
 		value float64
-	}{{"naive", f.Pair.Naive}, {"ipw", f.Pair.IPW}, {"snipw", f.Pair.SNIPW}} {
+	}{{"naive", f.Pair.Naive}, {"direct", f.Pair.Direct}, {"ipw", f.Pair.IPW}, {"snipw", f.Pair.SNIPW}} {
 		row := r.row(f, "window", Unknown, estimate.Interval{Lo: nan, Hi: nan, SE: nan})
 		row.Estimator, row.Estimate, row.Reason = e.name, known(e.value), "for comparison with aipw only"
 		out = append(out, row)
@@ -214,14 +214,15 @@ func (r *Result) beside(f Finding) (out []Row) {
 	return out
 }
 
-// sliceRow is a verdict of a slice; none of a value that is not known, for ""
+// sliceRow is a verdict of a slice, by an interval that holds for all slices of the
+// pair at once, for readers look for the one that stands out; none of a value that is not known, for ""
 // means all.
 func (r *Result) sliceRow(e estimate.SliceEstimate) (Row, bool) {
 	f := Finding{Pair: e.Pair, State: Unknown, Why: e.Pair.Why, Unknown: e.Pair.UnknownShare()}
 	if e.Pair.Known {
-		f.State = stateOf(e.Pair.Window, r.even*e.Pair.MeanChosen)
+		f.State = stateOf(e.Family, r.even*e.Pair.MeanChosen)
 	}
-	row := r.row(f, "window", f.State, e.Pair.Window)
+	row := r.row(f, "window", f.State, e.Family)
 	at := map[string]*string{"policy": &row.Policy, "model": &row.Model, "tier": &row.Tier, "link": &row.Link, "size": &row.Size}[e.Dimension]
 	if at == nil || e.Value == "" || *at != "" { // already the scope's own
 		return Row{}, false

@@ -90,7 +90,7 @@ func TestLatestGivesWhatWasJudged(t *testing.T) {
 	require.NoError(t, Write(t.Context(), conn, r))
 	rows, err = Latest(t.Context(), conn, Scope{Link: "slow"})
 	require.NoError(t, err)
-	require.Len(t, rows, 10, "two pairs: aipw for this window and the next, and three beside")
+	require.Len(t, rows, 12, "two pairs: aipw for this window and the next, and four beside")
 
 	head := rows[0]
 	assert.Equal(t, []string{"fetch", "recompute", "aipw", "window", "hurts"}, []string{head.PairFrom, head.PairTo, head.Estimator, head.Target, head.Verdict})
