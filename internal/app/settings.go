@@ -63,6 +63,7 @@ type ReplaySettings struct {
 	Plans   string          `koanf:"plans"` // of verdict: file or URL of the replayer's plans; empty: those in dir, where there are any
 	Idle    IdleSettings    `koanf:"idle"`
 	Breaker BreakerSettings `koanf:"breaker"`
+	Stock   StockSettings   `koanf:"stock"`
 	Engine  EngineSettings  `koanf:"engine"`
 }
 
