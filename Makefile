@@ -45,6 +45,7 @@ nightly: ## the long tests too, then a minute of each fuzz target
 	@go run ./internal/kafka/install
 	@deploy/install-chromium.sh
 	@deploy/install-llama.sh
+	@deploy/install-vllm.sh
 	KVWHATIF_NIGHTLY=1 go test -tags nightly -timeout 3h ./...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
 
@@ -73,6 +74,10 @@ kafka: ## put Apache Kafka, which tests use, into the user's cache
 .PHONY: llama
 llama: ## build the llama.cpp server, a real engine, into the user's cache (5 to 15 minutes)
 	@deploy/install-llama.sh
+
+.PHONY: vllm
+vllm: ## put vLLM and LMCache for CPUs, real engines, into the user's cache (6 GB)
+	@deploy/install-vllm.sh
 
 .PHONY: lint
 lint: ## gofmt and go vet, on each system that is supported

@@ -167,6 +167,8 @@ func (c *servingClient) stream(ctx context.Context, path string, header http.Hea
 		}
 		now := time.Now()
 		if string(event) == "[DONE]" {
+			for lines.Scan() { // to the end, or the connection could not be used again
+			}
 			if first.IsZero() {
 				err = fmt.Errorf("POST %s: %w: it ended without a token", path, errAnswer)
 			}
