@@ -64,6 +64,7 @@ func all(n size, w io.Writer) ([]Section, error) {
 		{"intervals", intervals}, {"estimators", estimators}, {"sequences", sequences},
 		{"fleet, busy link", func(n size) (Section, error) { return fleetSection("busy", n.seeds) }},
 		{"fleet, calm link", func(n size) (Section, error) { return fleetSection("calm", n.seeds) }},
+		{"harm", harmSection},
 	} {
 		fmt.Fprintf(w, "%5.0f s  %s\n", time.Since(began).Seconds(), s.name)
 		section, err := s.run(n)
