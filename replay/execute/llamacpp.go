@@ -59,9 +59,10 @@ type Llama struct {
 	workers map[string]*llamaWorker
 	tiers   []*llamaTier
 
+	debts debts
+
 	mu   sync.Mutex
 	runs map[string]*llamaRun // that are prepared, by leg
-	owed map[string]Cost      // of attempts that gave no result, by leg
 }
 
 type llamaWorker struct {
@@ -81,7 +82,6 @@ const (
 	defaultTimeout  = 2 * time.Minute
 	defaultQuota    = 1 << 30
 	gateEvery       = 20 * time.Millisecond
-	mostOwed        = 4096
 )
 
 // NewLlama makes an executor. It asks no server yet.
@@ -101,7 +101,7 @@ func NewLlama(cfg LlamaConfig) (*Llama, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}
-	e := &Llama{cfg: cfg, workers: map[string]*llamaWorker{}, runs: map[string]*llamaRun{}, owed: map[string]Cost{}}
+	e := &Llama{cfg: cfg, workers: map[string]*llamaWorker{}, runs: map[string]*llamaRun{}}
 	for _, w := range cfg.Workers {
 		client, err := llama.NewClient(w.URL)
 		if err != nil {
@@ -211,23 +211,4 @@ func mapped(err error) error {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err
-}
-
-// owe keeps what an attempt without a result cost, for the next Prepare of the leg.
-func (e *Llama) owe(id string, c Cost) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.owed) >= mostOwed {
-		clear(e.owed)
-	}
-	sum := e.owed[id]
-	e.owed[id] = Cost{GPUSeconds: sum.GPUSeconds + c.GPUSeconds, Bytes: sum.Bytes + c.Bytes}
-}
-
-func (e *Llama) settle(id string) Cost {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c := e.owed[id]
-	delete(e.owed, id)
-	return c
 }

@@ -102,10 +102,10 @@ func (e *Llama) Prepare(ctx context.Context, leg Leg) (Cost, error) {
 		return Cost{}, e.failed(ctx, &leg, "prepare", err)
 	}
 	if err := e.ready(limited, r); err != nil {
-		e.owe(leg.ID, r.spent)
+		e.debts.owe(leg.ID, r.spent)
 		return Cost{}, e.failed(ctx, &leg, "prepare", errors.Join(err, e.release(ctx, leg.ID)))
 	}
-	owed := e.settle(leg.ID)
+	owed := e.debts.settle(leg.ID)
 	spent := r.spent
 	r.spent = Cost{}
 	return Cost{GPUSeconds: spent.GPUSeconds + owed.GPUSeconds, Bytes: spent.Bytes + owed.Bytes}, nil

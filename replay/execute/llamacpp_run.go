@@ -31,7 +31,7 @@ func (e *Llama) Run(ctx context.Context, leg Leg) (Result, error) {
 	defer cancel()
 	out, err := e.measure(limited, &leg, r)
 	if err != nil {
-		e.owe(leg.ID, r.spent)
+		e.debts.owe(leg.ID, r.spent)
 		return Result{}, e.failed(ctx, &leg, "run", err)
 	}
 	return out, nil

@@ -67,9 +67,10 @@ type Serving struct {
 	kind    string
 	workers map[string]*servingWorker
 
+	debts debts
+
 	mu   sync.Mutex
 	runs map[string]*servingRun // that are prepared, by leg
-	owed map[string]Cost        // of attempts that gave no result, by leg
 }
 
 type servingWorker struct {
@@ -129,7 +130,7 @@ func newServing(kind string, cfg ServingConfig, open func(c *servingClient, cfg 
 	if cfg.Vocab.End <= cfg.Vocab.First || cfg.Vocab.First < 0 {
 		return nil, fmt.Errorf("%s executor: no token ids from %d up to %d", kind, cfg.Vocab.First, cfg.Vocab.End)
 	}
-	e := &Serving{cfg: cfg, kind: kind, workers: map[string]*servingWorker{}, runs: map[string]*servingRun{}, owed: map[string]Cost{}}
+	e := &Serving{cfg: cfg, kind: kind, workers: map[string]*servingWorker{}, runs: map[string]*servingRun{}}
 	for _, w := range cfg.Workers {
 		client, err := newServingClient(w.URL, cfg.Token)
 		if err != nil {
@@ -244,6 +245,9 @@ func (e *Serving) State(ctx context.Context, leg Leg) (State, error) {
 	running, waiting, err := w.engine.load(ctx)
 	if err != nil {
 		return State{}, err
+	}
+	if math.IsNaN(running + waiting) {
+		return State{}, fmt.Errorf("worker %s: %w", w.Name, ErrNoState)
 	}
 	return stateOf(running+waiting, leg.Path), nil
 }

@@ -133,10 +133,10 @@ func (e *Serving) Prepare(ctx context.Context, leg Leg) (Cost, error) {
 		return Cost{}, e.failed(ctx, &leg, "prepare", err)
 	}
 	if err := e.ready(limited, r); err != nil {
-		e.owe(leg.ID, r.spent)
+		e.debts.owe(leg.ID, r.spent)
 		return Cost{}, e.failed(ctx, &leg, "prepare", errors.Join(err, e.Cleanup(ctx, leg)))
 	}
-	owed, spent := e.settle(leg.ID), r.spent
+	owed, spent := e.debts.settle(leg.ID), r.spent
 	r.spent = Cost{}
 	return Cost{GPUSeconds: spent.GPUSeconds + owed.GPUSeconds, Bytes: spent.Bytes + owed.Bytes}, nil
 }

@@ -27,7 +27,7 @@ func (e *Serving) Run(ctx context.Context, leg Leg) (Result, error) {
 	defer cancel()
 	out, err := e.measure(limited, &leg, r)
 	if err != nil {
-		e.owe(leg.ID, r.spent)
+		e.debts.owe(leg.ID, r.spent)
 		return Result{}, e.failed(ctx, &leg, "run", err)
 	}
 	return out, nil
@@ -108,23 +108,4 @@ func (e *Serving) failed(ctx context.Context, leg *Leg, step string, err error) 
 		err = fmt.Errorf("%w: no end within %v: %w", ErrUnavailable, e.cfg.Timeout, err)
 	}
 	return fmt.Errorf("%s leg %s: %w", step, leg.ID, err)
-}
-
-// owe keeps what an attempt without a result cost, for the next Prepare of the leg.
-func (e *Serving) owe(id string, c Cost) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.owed) >= mostOwed {
-		clear(e.owed)
-	}
-	sum := e.owed[id]
-	e.owed[id] = Cost{GPUSeconds: sum.GPUSeconds + c.GPUSeconds, Bytes: sum.Bytes + c.Bytes}
-}
-
-func (e *Serving) settle(id string) Cost {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c := e.owed[id]
-	delete(e.owed, id)
-	return c
 }

@@ -224,6 +224,8 @@ func TestOpenAIForcesRecomputesAlone(t *testing.T) {
 	for _, c := range e.Capabilities() {
 		assert.Equal(t, c.Path == schema.PathRecompute, c.Can, "%+v", c)
 	}
-	_, err := run(t.Context(), newOpenAI(t, falseOpenAI(t, `,"prompt_tokens_details":{"cached_tokens":64}`)), servingLegs().Good[0])
+	_, err := e.State(t.Context(), servingLegs().Good[0])
+	assert.ErrorIs(t, err, execute.ErrNoState)
+	_, err = run(t.Context(), newOpenAI(t, falseOpenAI(t, `,"prompt_tokens_details":{"cached_tokens":64}`)), servingLegs().Good[0])
 	assert.ErrorIs(t, err, execute.ErrNotForced)
 }

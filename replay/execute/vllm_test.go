@@ -202,6 +202,33 @@ func TestVLLMBesideOthers(t *testing.T) {
 	assert.True(t, math.IsNaN(state.GPUQueue), "a busy engine does not say how long")
 }
 
+// The namespace is one prefix: it is computed once on each server, and again where
+// a longer part of it is wanted.
+func TestVLLMStocksItsNamespace(t *testing.T) {
+	f := newFalseVLLM(t)
+	f.external = true
+	var keeper execute.Keeper = newVLLM(t, f, func(c *execute.ServingConfig) { c.NamespaceTokens = 128 })
+	for _, c := range []struct {
+		sizes []int64
+		built int
+	}{{nil, 0}, {[]int64{32, 64}, 2}, {[]int64{64}, 0}, {[]int64{96}, 2}} {
+		out, err := keeper.Stock(t.Context(), "", c.sizes)
+		require.NoError(t, err)
+		assert.Len(t, out, c.built)
+	}
+	assert.Equal(t, []execute.Namespace{{Tier: "cpu", Link: "w1", Sizes: []int64{96}}, {Tier: "cpu", Link: "w2", Sizes: []int64{96}}}, keeper.Namespaces())
+	before := f.finished
+	_, err := run(t.Context(), keeper.(execute.Executor), servingLeg(schema.PathFetch, 3, 70, 0, 64))
+	require.NoError(t, err)
+	assert.Equal(t, before+1, f.finished, "the leg found its prefix")
+	_, err = keeper.Stock(t.Context(), "", []int64{200})
+	assert.ErrorIs(t, err, execute.ErrRefused)
+	none := newVLLM(t, newFalseVLLM(t), nil)
+	out, err := none.Stock(t.Context(), "", []int64{64})
+	assert.NoError(t, err, "no fetches there")
+	assert.Empty(t, out)
+}
+
 func TestVLLMRefusesWhatItCannotForce(t *testing.T) {
 	f := newFalseVLLM(t)
 	f.external = true
