@@ -68,9 +68,10 @@ func covers(i estimate.Interval, truth float64) float64 {
 	return 0
 }
 
-// slack is what chance may add to a bound on a share over n worlds.
+// slack is what chance may add to a bound on a share over n worlds; nothing where
+// they are many.
 func slack(n float64, share float64) float64 {
-	if n >= 1000 {
+	if n >= 500 {
 		return 0
 	}
 	return 3 * math.Sqrt(share*(1-share)/n)

@@ -22,7 +22,7 @@ const (
 	worldFails  = 0.1  // of legs never run
 	controlRate = 0.6  // of those that recompute or are routed
 	batchNoise  = 4e-3 // seconds
-	replayNoise = 1e-2 // seconds
+	runNoise    = 0.1  // relative, of a run of a request
 )
 
 var (
@@ -35,7 +35,8 @@ var (
 // fork is one request with what every path would have taken.
 type fork struct {
 	estimate.Decision
-	y     [estimate.NumPaths]float64
+	y     [estimate.NumPaths]float64 // as it was, or would have been
+	mean  [estimate.NumPaths]float64 // of that and of a replay at the same load
 	queue [estimate.NumPaths]float64
 }
 
@@ -79,7 +80,7 @@ func newFork(r *rand.Rand, i, block, size int, weather float64) *fork {
 	scale, load := float64(int(1)<<size), 1+weather*r.Float64()
 	compute := 0.05 * scale * math.Exp(0.1*r.NormFloat64())
 	f.queue[schema.PathRecompute], f.queue[schema.PathRoute] = 0.1*r.ExpFloat64(), 0.12*r.ExpFloat64()
-	mean := [estimate.NumPaths]float64{
+	f.mean = [estimate.NumPaths]float64{
 		schema.PathFetch:     0.02 * scale * load,
 		schema.PathRecompute: f.queue[schema.PathRecompute] + compute,
 		schema.PathRoute:     f.queue[schema.PathRoute] + 0.3*compute + 1e-3,
@@ -89,8 +90,8 @@ func newFork(r *rand.Rand, i, block, size int, weather float64) *fork {
 	f.Stratum = "size" + strconv.Itoa(size)
 	for b := range f.Model {
 		f.Model[b] = math.NaN()
-		if mean[b] > 0 {
-			f.Model[b], f.y[b] = worldOff[b]*mean[b], mean[b]*math.Exp(0.1*r.NormFloat64())
+		if f.mean[b] > 0 {
+			f.Model[b], f.y[b] = worldOff[b]*f.mean[b], f.mean[b]*noise(r)
 		}
 	}
 	if u := r.Float64(); u < chooseOther {
@@ -129,7 +130,10 @@ func (f *fork) run(r *rand.Rand, in *estimate.Input, b schema.Path, kind schema.
 	}
 	in.Legs = append(in.Legs, estimate.Leg{
 		Of: f.ID, Path: b, Kind: kind, Inclusion: pi, Batch: strconv.FormatInt(f.Block, 10),
-		Y:             f.y[b] - 0.9*f.queue[b] + worldBias[b] + shared + replayNoise*r.NormFloat64(),
-		ModelDecision: f.y[b], ModelReplay: f.y[b] - 0.9*f.queue[b],
+		Y:             f.mean[b]*noise(r) - 0.9*f.queue[b] + worldBias[b] + shared,
+		ModelDecision: f.mean[b], ModelReplay: f.mean[b] - 0.9*f.queue[b],
 	})
 }
+
+// noise is lognormal of mean 1; a replay draws its own.
+func noise(r *rand.Rand) float64 { return math.Exp(runNoise*r.NormFloat64() - runNoise*runNoise/2) }
