@@ -11,7 +11,7 @@ var Rooms = []string{"collector", "replay", "calibrate", "dashboards"}
 
 // Pure packages take values and return values.
 var Pure = []string{
-	"schema/cost", "collector/extract", "replay/sample", "replay/budget", "replay/estimate", "replay/fleet", "calibrate/fit", "calibrate/gate",
+	"schema/cost", "collector/extract", "replay/sample", "replay/budget", "replay/estimate", "replay/evaluate", "replay/fleet", "calibrate/fit", "calibrate/gate",
 }
 
 // TopLevel are the directories that may stand at the root.
