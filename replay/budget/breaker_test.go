@@ -97,7 +97,7 @@ func TestBreakerTriesAgain(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(w.changes), 3)
 	assert.Equal(t, []Phase{Open, Trial, Open}, phases()[:3])
-	w.run(6000, 1, 1)
+	w.run(2500, 1, 1)
 	assert.Equal(t, Closed, phases()[len(w.changes)-1], "a trial that does no harm ends it")
 	assert.True(t, w.b.Allows())
 }
@@ -163,7 +163,7 @@ func TestAtLeastIsTheBinomialTail(t *testing.T) {
 
 func TestBreakerForgets(t *testing.T) {
 	w := newTraffic(t, 1)
-	w.run(2*baselines*300, 1, 1)
+	w.run(baselines*300+900, 1, 1)
 	assert.LessOrEqual(t, len(w.b.seen), 10*(baselines*300+20))
 	assert.LessOrEqual(t, len(w.b.spans[place{false, "w0"}]), baselines*60+5)
 }
