@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 			assert.Contains(t, v.Why, c.why)
 			p := v.Pair
 			assert.False(t, p.Known)
-			for _, x := range []float64{p.Theta, p.Window.Lo, p.Window.Hi, p.NextHour.Lo, p.Always.Lo, p.Naive, p.IPW, p.SNIPW} {
+			for _, x := range []float64{p.Theta, p.Window.Lo, p.Window.Hi, p.NextHour.Lo, p.Always.Lo, p.Exact.Lo, p.Naive, p.Direct, p.IPW, p.SNIPW} {
 				assert.True(t, math.IsNaN(x), "a refusal shows no number")
 			}
 			assert.Equal(t, 1.0, v.UnknownShare)

@@ -122,3 +122,16 @@ func TestHorvitzThompson(t *testing.T) {
 	draw, _, _ := s.windowVariance()
 	assert.InDelta(t, want, draw, 1e-12)
 }
+
+// TestIntervalsThatNeedMoreAreSilent: an interval of the next hour needs blocks of
+// time, a sequence its burn-in; the others stay.
+func TestIntervalsThatNeedMoreAreSilent(t *testing.T) {
+	w := ordinary(45)
+	w.blocks = 4
+	in, _ := w.draw()
+	p := only(in, Options{BurnIn: 5000})
+	require.True(t, p.Known, p.Why)
+	assert.True(t, math.IsNaN(p.NextHour.Lo), "4 blocks")
+	assert.True(t, math.IsNaN(p.Always.Lo), "before the burn-in")
+	assert.False(t, math.IsNaN(p.Window.Lo))
+}
