@@ -12,10 +12,9 @@ import (
 
 // falseVLLM answers as vLLM 0.32 does (the bytes are cut down from recorded ones),
 // with its own cache of blocks of 16 tokens and, where external, one beside it of
-// 32. Fault may answer in its place.
+// 32. A fault may answer in its place.
 type falseVLLM struct {
 	URL      string
-	Fault    func(w http.ResponseWriter, r *http.Request) (handled bool)
 	external bool
 	priority bool // it schedules by priority
 	silent   bool // it does not say how many tokens were cached
@@ -23,6 +22,7 @@ type falseVLLM struct {
 	nodev    bool // it has no /reset_prefix_cache
 
 	mu                   sync.Mutex
+	fault                func(w http.ResponseWriter, r *http.Request) (handled bool)
 	local, beside        map[string]bool // prefixes of whole blocks
 	hits, asked, fetched int
 	finished             int
@@ -47,8 +47,11 @@ func newFalseVLLM(t testing.TB) *falseVLLM {
 		fmt.Fprint(w, `{"success":true}`)
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		fault := f.fault
+		f.mu.Unlock()
 		switch {
-		case f.Fault != nil && f.Fault(w, r):
+		case fault != nil && fault(w, r):
 		case f.nodev && r.URL.Path == "/reset_prefix_cache":
 			http.NotFound(w, r)
 		default:
@@ -141,6 +144,13 @@ func keep(in map[string]bool, salt string, prompt []int32, block int) {
 
 func prefixKey(salt string, prompt []int32) string {
 	return salt + strings.Trim(fmt.Sprint(prompt), "[]")
+}
+
+// setFault has f answer in the server's place where it returns true; nil: nobody.
+func (f *falseVLLM) setFault(fault func(w http.ResponseWriter, r *http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
 }
 
 // lose empties the cache beside the engine.

@@ -167,14 +167,14 @@ func TestVLLMBesideOthers(t *testing.T) {
 	beside := func(e *execute.Serving, leg execute.Leg) error {
 		_, err := e.Prepare(t.Context(), leg)
 		require.NoError(t, err)
-		f.Fault = func(_ http.ResponseWriter, r *http.Request) bool {
+		f.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == "/v1/completions" {
 				f.addWork(2, 100)
 			}
 			return false
-		}
+		})
 		_, err = e.Run(t.Context(), leg)
-		f.Fault = nil
+		f.setFault(nil)
 		require.NoError(t, e.Cleanup(t.Context(), leg))
 		return err
 	}
@@ -295,17 +295,17 @@ func TestVLLMFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, leg := newFalseVLLM(t), servingLeg(schema.PathRecompute, 1, 70, 0, 0)
 			e := newVLLM(t, f, func(c *execute.ServingConfig) { c.Timeout = 300 * time.Millisecond })
-			f.Fault = func(w http.ResponseWriter, r *http.Request) bool {
+			f.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path != c.path {
 					return false
 				}
 				c.fault(w, r)
 				return true
-			}
+			})
 			_, err := run(t.Context(), e, leg)
 			assert.ErrorContains(t, err, c.says)
 			assert.Equal(t, c.again, isUnavailable(err), err)
-			f.Fault = nil
+			f.setFault(nil)
 			_, err = run(t.Context(), e, leg)
 			assert.NoError(t, err, "the worker was given back")
 		})
