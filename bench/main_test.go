@@ -44,7 +44,7 @@ func TestSmoke(t *testing.T) {
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "results")
 	page := filepath.Join(t.TempDir(), "page.md")
-	o, err := parse([]string{"--only", "P2,P3,P4,P5,G2", "--seconds", "100ms", "--rounds", "1", "--spans", "4000", "--spans-a-request", "40",
+	o, err := parse([]string{"--only", "P2,P3,P4,P5,G2", "--seconds", "100ms", "--rounds", "1", "--spans", "4000", "--spans-a-request", "400",
 		"--senders", "2", "--program", program, "--results", out, "--write", page})
 	require.NoError(t, err)
 	o.shapes, o.largest = allShapes[:1], 64
