@@ -125,7 +125,8 @@ func probeExecutor(ctx context.Context, ex execute.Executor, log *slog.Logger) e
 		return nil
 	}
 	if err := serving.Probe(ctx); errors.Is(err, execute.ErrUnavailable) {
-		log.Warn("replay: an engine does not answer yet", "error", err)
+		log.Warn("replay: an engine does not answer yet, and is asked again at its first leg", "error", err)
+		return nil
 	} else if err != nil {
 		return fmt.Errorf("replay.executor: %w", err)
 	}
