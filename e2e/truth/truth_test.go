@@ -13,7 +13,7 @@ import (
 // TestPromisesHold runs the small size of everything.
 func TestPromisesHold(t *testing.T) {
 	n := quick
-	n.worlds, n.sequences, n.seeds = 30, 150, 5
+	n.worlds, n.sequences, n.seeds = 12, 60, 3
 	sections, err := all(n, io.Discard)
 	require.NoError(t, err)
 	var text, raw bytes.Buffer
