@@ -115,7 +115,7 @@ func (s *Settings) openLegs(now time.Time) (*replay.Store, error) {
 func (s *Settings) runnerConfig(plan *sample.Plan, emit replay.Emit, log *slog.Logger) replay.Config {
 	return replay.Config{
 		Plan: plan, Limits: s.Replay.limits(), Emit: emit, Concurrency: s.Replay.Parallel, KillFile: s.killFile(), Logger: log,
-		Idle: s.Replay.Idle.gate(), Breaker: s.Replay.Breaker.config(), Adapt: time.Duration(s.Replay.Adapt),
+		Idle: s.Replay.gate(), Breaker: s.Replay.Breaker.config(), Adapt: time.Duration(s.Replay.Adapt),
 		Stock: replay.Stocking{Model: s.Replay.Stock.Model, Sizes: s.Replay.Stock.Sizes},
 	}
 }

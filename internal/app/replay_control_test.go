@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/replay"
+	"github.com/kvwhatif/kvwhatif/replay/budget"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
 	"github.com/kvwhatif/kvwhatif/replay/sample"
 	"github.com/kvwhatif/kvwhatif/schema"
@@ -155,6 +156,13 @@ func TestVerdictFollowsTheReplayersPlans(t *testing.T) {
 	s.Replay.Plans = filepath.Join(s.Dir, "nothing.json")
 	_, err = s.plansKept(t.Context())
 	require.ErrorContains(t, err, "replay.plans")
+}
+
+func TestTheGateLeavesBusyEnginesToTheirExecutor(t *testing.T) {
+	s := DefaultSettings()
+	require.Equal(t, budget.DefaultIdle(), s.Replay.gate())
+	s.Replay.Engine.MaxBusy = 4
+	require.Equal(t, budget.Idle{MaxFlows: 8}, s.Replay.gate())
 }
 
 func TestReplaySettingsThatMakeNoSense(t *testing.T) {

@@ -22,8 +22,14 @@ func defaultIdle() IdleSettings {
 	return IdleSettings{Queue: units.Duration(d.MaxGPUQueue * float64(time.Second)), Flows: int(d.MaxFlows)}
 }
 
-func (s IdleSettings) gate() budget.Idle {
-	return budget.Idle{MaxGPUQueue: time.Duration(s.Queue).Seconds(), MaxFlows: float64(s.Flows)}
+// gate is the idle gate. Where an engine may be at some requests, its executor counts
+// them, and the queue of a busy one is not asked for: most do not tell it.
+func (s ReplaySettings) gate() budget.Idle {
+	g := budget.Idle{MaxGPUQueue: time.Duration(s.Idle.Queue).Seconds(), MaxFlows: float64(s.Idle.Flows)}
+	if s.Engine.MaxBusy > 0 {
+		g.MaxGPUQueue = 0
+	}
+	return g
 }
 
 // BreakerSettings is when replays are taken to hurt production.
