@@ -79,7 +79,7 @@ func slack(n float64, share float64) float64 {
 
 // intervals shows how often 90 % intervals cover, by slice of 2,000 requests in
 // order of time, and how often those of all slices do at once.
-func intervals(n size) (Section, error) {
+func intervals(worlds []found, n size) (Section, error) {
 	s := Section{
 		Title: "Intervals: " + strconv.Itoa(n.worlds) + " worlds, 90 %, 2,000 requests a slice in order of time",
 		Head:  []string{"pair", "slice", "known", "covered", "mean width ms", "all slices at once", "next hour"},
@@ -88,7 +88,6 @@ func intervals(n size) (Section, error) {
 			"all slices at once: every interval of the family covers (Bonferroni: slices share legs and corrections)",
 		},
 	}
-	worlds := findings(n.worlds)
 	total, known := 0.0, 0.0
 	for _, to := range []schema.Path{schema.PathRecompute, schema.PathRoute} {
 		for size := range worldSizes {
@@ -146,13 +145,12 @@ func together(worlds []found, to schema.Path) (family, next, n float64) {
 }
 
 // estimators shows how far each is off, as a share of the mean chosen TTFT.
-func estimators(n size) (Section, error) {
+func estimators(worlds []found, n size) (Section, error) {
 	s := Section{
 		Title: "Estimators: mean error over " + strconv.Itoa(n.worlds) + " worlds, % of the mean chosen TTFT",
 		Head:  []string{"pair", "naive", "direct", "IPW", "SNIPW", "AIPW"},
 		Notes: []string{"spread: standard deviation over worlds, same unit; direct has no legs of its own block and leans on the model"},
 	}
-	worlds := findings(n.worlds)
 	for _, to := range []schema.Path{schema.PathRecompute, schema.PathRoute} {
 		var sum, square [5]float64
 		chosen, known := 0.0, 0.0

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -57,11 +58,14 @@ func main() {
 func all(n size, w io.Writer) ([]Section, error) {
 	var out []Section
 	began := time.Now()
+	worlds := sync.OnceValue(func() []found { return findings(n.worlds) })
 	for _, s := range []struct {
 		name string
 		run  func(size) (Section, error)
 	}{
-		{"intervals", intervals}, {"estimators", estimators}, {"sequences", sequences},
+		{"intervals", func(n size) (Section, error) { return intervals(worlds(), n) }},
+		{"estimators", func(n size) (Section, error) { return estimators(worlds(), n) }},
+		{"sequences", sequences},
 		{"fleet, busy link", func(n size) (Section, error) { return fleetSection("busy", n.seeds) }},
 		{"fleet, calm link", func(n size) (Section, error) { return fleetSection("calm", n.seeds) }},
 		{"harm", harmSection},
