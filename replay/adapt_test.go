@@ -18,9 +18,9 @@ import (
 // followed by one that does not, from an instant to come; what was drawn before
 // stays repeatable after a restart, and each leg says the plan that drew it.
 func TestAdaptingIsANewPlan(t *testing.T) {
-	dir, parts, out := t.TempDir(), decisions(12_000), &sink{}
+	dir, parts, out := t.TempDir(), decisions(4000), &sink{}
 	with := func(c *Config) {
-		c.Plan, c.Adapt, c.Lead, c.Now = testPlan(t, 0.05), 30*time.Second, time.Second, func() time.Time { return time.Unix(0, parts[len(parts)-1].StartNanos) }
+		c.Plan, c.Adapt, c.Lead, c.Now = testPlan(t, 0.05), 12*time.Second, time.Second, func() time.Time { return time.Unix(0, parts[len(parts)-1].StartNanos) }
 		c.Limits = budget.Limits{Share: 0.6, GPUBurst: 1e6, ByteBurst: 1e15}
 	}
 	store, err := OpenStore(dir, 0)

@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+const minute = 60 // seconds: the window and the pause of these tests
+
 // traffic is production on four workers and a link, with legs on the first.
 type traffic struct {
 	r       *rand.Rand
@@ -19,7 +21,9 @@ type traffic struct {
 }
 
 func newTraffic(t testing.TB, seed uint64) *traffic {
-	b, err := NewBreaker(DefaultBreaker())
+	cfg := DefaultBreaker()
+	cfg.WindowNanos, cfg.PauseNanos = minute*1e9, minute*1e9
+	b, err := NewBreaker(cfg)
 	require.NoError(t, err)
 	return &traffic{r: rand.New(rand.NewPCG(seed, 1)), b: b, now: 1e18}
 }
@@ -61,9 +65,9 @@ func (w *traffic) busy() bool {
 func TestBreakerOpensWhereReplaysHurt(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newTraffic(t, seed)
-		w.run(300, 1, 1)
+		w.run(2*minute, 1, 1)
 		require.Empty(t, w.changes)
-		w.run(120, 1, 3)
+		w.run(minute, 1, 3)
 		require.NotEmpty(t, w.changes)
 		assert.Equal(t, [2]Phase{Closed, Open}, [2]Phase{w.changes[0].From, w.changes[0].To})
 		assert.Greater(t, w.changes[0].Reading.P99, 1.5*w.changes[0].Reading.Baseline)
@@ -77,9 +81,9 @@ func TestBreakerOpensWhereReplaysHurt(t *testing.T) {
 func TestBreakerIsNotOpenedByLoad(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newTraffic(t, seed)
-		w.run(300, 1, 1)
+		w.run(2*minute, 1, 1)
 		for _, load := range []float64{2, 4, 8, 1} {
-			w.run(300, load, 1)
+			w.run(2*minute, load, 1)
 		}
 		assert.Empty(t, w.changes, "seed %d", seed)
 	}
@@ -87,8 +91,8 @@ func TestBreakerIsNotOpenedByLoad(t *testing.T) {
 
 func TestBreakerTriesAgain(t *testing.T) {
 	w := newTraffic(t, 1)
-	w.run(300, 1, 1)
-	w.run(1500, 1, 4)
+	w.run(2*minute, 1, 1)
+	w.run(5*minute, 1, 4)
 	phases := func() (out []Phase) {
 		for _, c := range w.changes {
 			out = append(out, c.To)
@@ -97,7 +101,7 @@ func TestBreakerTriesAgain(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(w.changes), 3)
 	assert.Equal(t, []Phase{Open, Trial, Open}, phases()[:3])
-	w.run(2500, 1, 1)
+	w.run(10*minute, 1, 1)
 	assert.Equal(t, Closed, phases()[len(w.changes)-1], "a trial that does no harm ends it")
 	assert.True(t, w.b.Allows())
 }
@@ -163,7 +167,7 @@ func TestAtLeastIsTheBinomialTail(t *testing.T) {
 
 func TestBreakerForgets(t *testing.T) {
 	w := newTraffic(t, 1)
-	w.run(baselines*300+900, 1, 1)
-	assert.LessOrEqual(t, len(w.b.seen), 10*(baselines*300+20))
-	assert.LessOrEqual(t, len(w.b.spans[place{false, "w0"}]), baselines*60+5)
+	w.run((baselines+3)*minute, 1, 1)
+	assert.LessOrEqual(t, len(w.b.seen), 10*(baselines*minute+20))
+	assert.LessOrEqual(t, len(w.b.spans[place{false, "w0"}]), baselines*minute/5+5)
 }
