@@ -63,6 +63,11 @@ truth: ## hold estimates to worlds whose truth is known (TRUTH="--quick", "--jso
 generate: ## rewrite what is generated: protocol code, dashboards, schemas
 	go generate ./...
 
+.PHONY: dashboards
+dashboards: ## hold the dashboards' JSON to its definitions, and run each panel's query on a demo's rows
+	@deploy/install-clickhouse.sh $(OPTIONAL)
+	go test ./dashboards/grafana
+
 .PHONY: engine
 engine: ## put the embedded ClickHouse into the user's cache
 	@deploy/install-clickhouse.sh
