@@ -18,7 +18,7 @@ SELECT
     sum_gpu_queue, sum_exposed_stall, sum_restore, sum_prefill, sum_remainder,
     n_transfer, sum_transfer_queue, sum_transfer, n_predicted, sum_error, sum_abs_error,
     sum_externality, sum_bytes, sum_moved, sum_tokens_prompt, sum_tokens_prefix, sum_tokens_reused,
-    n_engine, sum_engine_ttft, arrayMap(i -> toUInt32(countEqual(hist, i)), range(1, 130))
+    n_engine, sum_engine_ttft, arrayMap(i -> toUInt32(hist[toUInt8(i)]), range(1, 130))
 FROM
 (
     SELECT
@@ -57,7 +57,7 @@ FROM
         ifNull(sum(toFloat64(tokens_reused)), 0) AS sum_tokens_reused,
         countIf(engine_start > toDateTime64(0, 9)) AS n_engine,
         ifNull(sum(toFloat64(engine_ttft)), 0) AS sum_engine_ttft,
-        groupArrayIf(least(129, toInt32(ceil(log2(greatest(ifNull(ttft, 0), 0.001) / 0.001) * 8)) + 1), ttft IS NOT NULL) AS hist
+        sumMapIf(map(toUInt8(least(129, toInt32(ceil(log2(greatest(ifNull(ttft, 0), 0.001) / 0.001) * 8)) + 1)), toUInt32(1)), ttft IS NOT NULL) AS hist
     FROM
     (
         SELECT

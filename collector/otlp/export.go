@@ -28,7 +28,7 @@ func (r *Receiver) export(ctx context.Context, body []byte) (p partial, f *failu
 			p, f = partial{}, failed(kindInternal, "a defect of kvwhatif: see its log")
 		}
 	}()
-	result := r.results.Get().(*extract.Result)
+	result := r.result(len(body))
 	defer r.reuse(result)
 	if err := extract.Extract(body, extract.DefaultLimits(time.Now().UnixNano()), result); err != nil {
 		if errors.Is(err, extract.ErrTooMany) {
@@ -47,12 +47,37 @@ func (r *Receiver) export(ctx context.Context, body []byte) (p partial, f *failu
 	return p, nil
 }
 
-// reuse keeps the memory of a result for another request, unless it is
-// large.
+// A part is about a KiB, so the memory of large requests is kept for few of them:
+// a sender's batch processor makes 8,192 spans by default.
+const (
+	smallParts = 4096
+	largeParts = 16384
+	largeKept  = 2
+)
+
+// result gives memory for a request of so many encoded bytes.
+func (r *Receiver) result(size int) *extract.Result {
+	const fewest = 100 // bytes of a span
+	if size > smallParts*fewest {
+		select {
+		case kept := <-r.large:
+			return kept
+		default:
+		}
+	}
+	return r.results.Get().(*extract.Result)
+}
+
+// reuse keeps the memory of a result for another request, within bounds.
 func (r *Receiver) reuse(result *extract.Result) {
-	const most = 4096
-	if cap(result.Parts) <= most && cap(result.Rejected) <= most {
+	switch n := max(cap(result.Parts), cap(result.Rejected)); {
+	case n <= smallParts:
 		r.results.Put(result)
+	case n <= largeParts:
+		select {
+		case r.large <- result:
+		default: // enough are kept
+		}
 	}
 }
 

@@ -42,8 +42,9 @@ type Receiver struct {
 	listeners map[protocol]net.Listener
 	serving   sync.WaitGroup
 	failed    chan error
-	results   sync.Pool    // *extract.Result
-	quiet     atomic.Int64 // Unix nanoseconds until which refused spans are not logged again
+	results   sync.Pool            // *extract.Result
+	large     chan *extract.Result // a few of those of many spans
+	quiet     atomic.Int64         // Unix nanoseconds until which refused spans are not logged again
 }
 
 type protocol string
@@ -59,6 +60,7 @@ func New(cfg Config, publisher Publisher, logger *slog.Logger) *Receiver {
 	r.budget = newBudget(cfg.MaxInFlightBytes, cfg.Wait)
 	r.metrics = newMetrics(r.budget)
 	r.results.New = func() any { return new(extract.Result) }
+	r.large = make(chan *extract.Result, largeKept)
 	r.grpc = r.grpcServer()
 	r.http = r.httpServer()
 	return r
