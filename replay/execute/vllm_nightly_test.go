@@ -105,7 +105,8 @@ func spawn(t *testing.T, home, program string, args []string) {
 	bin := filepath.Join(home, "venv", "bin")
 	cmd := exec.Command(filepath.Join(bin, program), args...)
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HF_HUB_OFFLINE=1", "VLLM_NO_USAGE_STATS=1", "DO_NOT_TRACK=1",
-		"LMCACHE_TRACK_USAGE=false", "VLLM_CPU_KVCACHE_SPACE=1", "VLLM_SERVER_DEV_MODE=1", "VLLM_HOST_IP=127.0.0.1", "PYTHONHASHSEED=0")
+		"LMCACHE_TRACK_USAGE=false", "VLLM_CPU_KVCACHE_SPACE=1", "VLLM_SERVER_DEV_MODE=1", "VLLM_HOST_IP=127.0.0.1", "PYTHONHASHSEED=0",
+		"TMPDIR="+t.TempDir()) // it leaves files there
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it
 	require.NoError(t, cmd.Start())
