@@ -21,7 +21,8 @@ func decisionsStatement(q Question, s Scope) Statement {
 		number("benefit", "Benefit", "s", "benefit").means("predicted seconds saved, effects on others included: a prediction, of a single draw").colored(benefitSteps...),
 	}
 	if q.View == "all" {
-		from := "requests FINAL WHERE " + s.minutes("minute") + s.only(requestColumns) + " AND kind != 'orphan'\nORDER BY start DESC, id LIMIT " + itoa(q.Limit)
+		// benefit is an alias of the table: upon shards it can not have its own name again.
+		from := "(SELECT *, requests.benefit AS benefit FROM requests FINAL WHERE " + s.minutes("minute") + s.only(requestColumns) + " AND kind != 'orphan' ORDER BY start DESC, id LIMIT " + itoa(q.Limit) + ")\nORDER BY start DESC, id"
 		return statement(ShapeTable, from, fields)
 	}
 	fields = append(fields, number("shrunk", "Shrunk", "s", "shrunk").means("the benefit drawn towards the mean of its kind; the order is by it"))
