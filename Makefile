@@ -59,6 +59,11 @@ crash: ## kill -9 every process, KILLS=200 times, and count again what was sent
 truth: ## hold estimates to worlds whose truth is known (TRUTH="--quick", "--json"), some 5 minutes
 	go run ./e2e/truth $(TRUTH)
 
+.PHONY: harm
+harm: ## measure on llama.cpp servers what replays cost live traffic (HARM="--pairs 8", "--json"), some 10 minutes
+	@deploy/install-llama.sh
+	go run ./e2e/harm $(HARM)
+
 .PHONY: generate
 generate: ## rewrite what is generated: protocol code, dashboards, schemas
 	go generate ./...

@@ -86,6 +86,18 @@ func (f *Fleet) startWorker(ctx context.Context, cfg WorkerConfig, model string)
 	return &worker{WorkerConfig: cfg, server: server, link: link, slots: make([]slot, f.cfg.Sessions)}, nil
 }
 
+// Forget begins anew: no slot of production is reused, and the tier is empty. No
+// request may be under way.
+func (f *Fleet) Forget() (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.workers {
+		w.slots, w.tick = make([]slot, len(w.slots)), 0
+	}
+	f.tier, err = newTier(f.tier.dir)
+	return err
+}
+
 // Close ends the servers. It may be called more than once.
 func (f *Fleet) Close() (err error) {
 	for _, w := range f.workers {

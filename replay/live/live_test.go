@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kvwhatif/kvwhatif/internal/llama/llamatest"
 	"github.com/kvwhatif/kvwhatif/replay/execute"
@@ -139,6 +140,27 @@ func TestRealTraffic(t *testing.T) {
 		assert.Positive(t, paths[p], "%s: %v", p, paths)
 	}
 	runLegs(t, f, parts)
+	forgotten(t, f, provider.Tracer("t"))
+}
+
+// What was served before is of no use to a fleet that forgot it.
+func forgotten(t *testing.T, f *Fleet, tracer trace.Tracer) {
+	traffic := DefaultTraffic()
+	traffic.Requests, traffic.Every = 1, time.Millisecond
+	served := 0
+	one := func() schema.Path {
+		parts, err := f.Run(t.Context(), traffic.Stream(), Options{
+			Policy: "fetch-all", Tracer: tracer, Decide: fleet.FetchAll(f.PredictBy(fleet.DefaultPrior()), fleet.Exploration{}),
+			Served: func(p schema.Part) { served++; assert.NotZero(t, p.Span) },
+		})
+		require.NoError(t, err)
+		return parts[0].Decision.Path
+	}
+	one()
+	require.Equal(t, schema.PathResident, one())
+	require.NoError(t, f.Forget())
+	assert.Equal(t, schema.PathRecompute, one())
+	assert.Equal(t, 3, served)
 }
 
 func checkPart(t *testing.T, p *schema.Part) {

@@ -19,6 +19,7 @@ type Options struct {
 	Decide fleet.Decider // called for one request at a time
 	Tracer trace.Tracer  // that spans are written with
 	Tick   func(done, total int)
+	Served func(schema.Part) // told of each request once its span is written; it may be called at once by several
 }
 
 // Run lets the requests come at their times, and returns once each has run and its
@@ -46,6 +47,9 @@ func (f *Fleet) Run(ctx context.Context, requests []Request, o Options) ([]schem
 				return err
 			}
 			out[i].Trace, out[i].Span = kvspan.Write(ctx, o.Tracer, &out[i])
+			if o.Served != nil {
+				o.Served(out[i])
+			}
 			done <- struct{}{}
 			if o.Tick != nil {
 				o.Tick(len(done), len(requests))

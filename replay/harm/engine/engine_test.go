@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvwhatif/kvwhatif/replay/execute"
+	"github.com/kvwhatif/kvwhatif/schema"
+)
+
+// draw makes pairs of blocks whose requests share a stream, with noise of each
+// block's and each request's own, and harm in the second block of each.
+func draw(rng *rand.Rand, pairs, requests int, harm float64) []pair {
+	out := make([]pair, pairs)
+	for i := range out {
+		stream := make([]float64, requests)
+		for j := range stream {
+			stream[j] = 0.1 * math.Exp(0.7*rng.NormFloat64())
+		}
+		for k := range 2 {
+			block := math.Exp(0.15 * rng.NormFloat64())
+			for _, x := range stream {
+				out[i][k] = append(out[i][k], x*block*math.Exp(0.1*rng.NormFloat64())*(1+harm*float64(k)))
+			}
+		}
+	}
+	return out
+}
+
+// TestCompareCovers: over many worlds the intervals hold what was planted some 95
+// times in a hundred, and so do the one-sided bounds.
+func TestCompareCovers(t *testing.T) {
+	const worlds = 120
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, harm := range []float64{0, 0.08} {
+		var within, below [2]int
+		for range worlds {
+			mean, p90 := compareBy(draw(rng, 30, 10, harm), rng.Uint64(), 200)
+			for i, r := range []Ratio{mean, p90} {
+				if r.Low <= 1+harm && 1+harm <= r.High {
+					within[i]++
+				}
+				if 1+harm <= r.Upper {
+					below[i]++
+				}
+			}
+		}
+		for i, name := range []string{"mean", "p90"} {
+			assert.GreaterOrEqual(t, within[i], worlds*90/100, "%s, harm %v", name, harm)
+			assert.GreaterOrEqual(t, below[i], worlds*90/100, "%s, harm %v", name, harm)
+			assert.Less(t, below[i], worlds, "%s, harm %v: a bound that is never too low says nothing", name, harm)
+		}
+	}
+}
+
+func TestCompareCounts(t *testing.T) {
+	pairs := []pair{{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}}, {{1, 1}, {2, 2}}}
+	mean, p90 := compare(pairs, 1)
+	assert.InDelta(t, 2, mean.Ratio, 1e-12)
+	assert.InDelta(t, 2, p90.Ratio, 1e-12)
+	assert.InDelta(t, 2, mean.Upper, 1e-9, "each pair has the same ratio")
+	s := sideOf(pairs, 0)
+	assert.Equal(t, 9.0, s.quantile(0.9, []int{1, 0}))
+	assert.Equal(t, 1.0, s.quantile(0.9, []int{0, 3}))
+	assert.InDelta(t, (55.0+4)/14, s.mean([]int{1, 2}), 1e-12)
+}
+
+func TestArrange(t *testing.T) {
+	blocks := []Block{
+		{Pair: 0, With: true, TTFT: []float64{3}, Beside: []bool{true}}, {Pair: 0, TTFT: []float64{1}, Beside: []bool{false}},
+		{Pair: 1, TTFT: []float64{2}, Beside: []bool{false}}, {Pair: 1, With: true, TTFT: []float64{9}, Beside: []bool{true}},
+	}
+	pairs, without := arrange(blocks, 2)
+	assert.Equal(t, []pair{{{1}, {3}}, {{2}, {9}}}, pairs)
+	assert.Equal(t, []pair{{{1}, {2}}}, without)
+	b := besideOf(blocks, pairs)
+	assert.Equal(t, 2, b.Requests)
+	assert.InDelta(t, 4.5, b.Extra, 1e-12)
+	assert.InDelta(t, 2.5, b.StdErr, 1e-12)
+}
+
+// Requests meet a leg where it has their worker while they are under way.
+func TestBesideIsOfTheWorkerAndTheTime(t *testing.T) {
+	began := time.Now()
+	begin, end := began.UnixNano(), int64(50)
+	spans := []span{{"w1", began, began.Add(50)}}
+	part := func(worker string, from, to int64) schema.Part {
+		p := schema.Part{StartNanos: begin + from, EndNanos: begin + to}
+		p.Decision.Worker, p.Observed.TTFT, p.Observed.Prefill = worker, schema.Some(1.0), schema.Some(0.5)
+		return p
+	}
+	var b Block
+	b.take([]schema.Part{part("w1", -9, -5), part("w1", -9, 0), part("w2", -9, 9), part("w1", end, end+5), part("w1", end+1, end+5)}, spans)
+	assert.Equal(t, []bool{false, true, false, true, false}, b.Beside)
+	assert.InDelta(t, 2.5, b.GPU, 1e-12)
+}
+
+// A shut gate runs nothing, and what waits may come again.
+func TestShutGateRunsNothing(t *testing.T) {
+	g := newGate(nil)
+	s, err := g.State(t.Context(), execute.Leg{})
+	require.NoError(t, err)
+	assert.True(t, math.IsInf(s.GPUQueue, 1))
+	_, err = g.Prepare(t.Context(), execute.Leg{ID: "a"})
+	assert.ErrorIs(t, err, execute.ErrUnavailable)
+	_, err = g.Run(t.Context(), execute.Leg{ID: "a"})
+	assert.ErrorIs(t, err, execute.ErrUnavailable)
+	require.NoError(t, g.rest(t.Context()))
+	g.active["b"] = time.Now()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	assert.ErrorIs(t, g.rest(ctx), context.Canceled)
+}
+
+func TestSettings(t *testing.T) {
+	s := Default()
+	require.NoError(t, s.validate())
+	assert.GreaterOrEqual(t, s.Pairs*s.Traffic.Requests, 1800)
+	for _, change := range []func(*Settings){
+		func(s *Settings) { s.Pairs = 2 }, func(s *Settings) { s.Pairs = 5 }, func(s *Settings) { s.Traffic.Requests = 0 },
+	} {
+		bad := s
+		change(&bad)
+		assert.ErrorContains(t, bad.validate(), "even number of pairs")
+	}
+	traffic := s.Traffic
+	traffic.Requests, traffic.Seed = 2000, 3
+	for _, r := range traffic.Stream() {
+		n := len(r.Blocks)*s.Fleet.BlockTokens + r.Suffix
+		assert.LessOrEqual(t, n+r.Generate, s.Fleet.Context)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	r := Result{Without: Arm{Requests: 1800, Mean: 0.1}, Mean: Ratio{1.01, 0.98, 1.04, 1.035, 72}, Legs: 12, GPUShare: 0.01}
+	var b strings.Builder
+	require.NoError(t, r.Print(&b))
+	assert.Contains(t, b.String(), "1.0100   0.9800 to 1.0400")
+	assert.Contains(t, b.String(), "12 legs ran")
+}

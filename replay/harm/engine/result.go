@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/kvwhatif/kvwhatif/replay/live"
+)
+
+// Arm is all blocks of one kind. TTFT in seconds.
+type Arm struct {
+	Requests int     `json:"requests"`
+	Mean     float64 `json:"mean_seconds"`
+	P90      float64 `json:"p90_seconds"`
+	P99      float64 `json:"p99_seconds"`
+	Busy     float64 `json:"busy"` // share of the workers' time that its requests computed
+}
+
+// Beside is the requests that a leg was on the worker of, against the same requests
+// of the block without replays.
+type Beside struct {
+	Requests int     `json:"requests"`
+	Extra    float64 `json:"extra_seconds"` // mean of the differences of TTFT
+	StdErr   float64 `json:"extra_stderr_seconds"`
+}
+
+// Result is what a measurement came to.
+type Result struct {
+	Without   Arm              `json:"without"`
+	With      Arm              `json:"with"`
+	Mean      Ratio            `json:"mean"`       // with over without
+	P90       Ratio            `json:"p90"`        // with over without
+	NoiseMean Ratio            `json:"noise_mean"` // blocks without, over the same requests without
+	NoiseP90  Ratio            `json:"noise_p90"`
+	Beside    Beside           `json:"beside"`
+	Legs      int              `json:"legs"`      // that ran
+	Attempts  int              `json:"attempts"`  // to run one, with those that production joined
+	GPUShare  float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
+	ByteShare float64          `json:"byte_share"`
+	Drawn     int64            `json:"drawn"`
+	Dropped   map[string]int64 `json:"dropped,omitempty"`
+	Opened    int64            `json:"breaker_opened"`
+	Ladder    []live.Rung      `json:"ladder"`
+}
+
+func (m *measurement) summarize() (Result, error) {
+	st := m.runner.Stats()
+	r := Result{Ladder: m.ladder, Legs: int(st.Executed), Drawn: st.Drawn, Dropped: st.Dropped, Opened: st.Breaker.Opened}
+	pairs, without := arrange(m.done, m.Pairs)
+	r.Mean, r.P90 = compare(pairs, m.Seed)
+	r.NoiseMean, r.NoiseP90 = compare(without, m.Seed)
+	r.Beside = besideOf(m.done, pairs)
+	var gpu, bytes, legGPU, legBytes float64
+	for _, b := range m.done {
+		r.Attempts += b.Legs
+		if b.With {
+			gpu, bytes = gpu+b.GPU, bytes+b.Bytes
+			legGPU, legBytes = legGPU+b.LegCost.GPUSeconds, legBytes+b.LegCost.Bytes
+		}
+	}
+	r.GPUShare, r.ByteShare = legGPU/gpu, legBytes/math.Max(1, bytes)
+	r.Without, r.With = armOf(m.done, false, len(m.Fleet.Workers)), armOf(m.done, true, len(m.Fleet.Workers))
+	return r, nil
+}
+
+// arrange gives the pairs (without, with), and those of blocks without replays that
+// had the same requests.
+func arrange(blocks []Block, n int) (pairs, without []pair) {
+	pairs = make([]pair, n)
+	for _, b := range blocks {
+		k := 0
+		if b.With {
+			k = 1
+		}
+		pairs[b.Pair][k] = b.TTFT
+	}
+	for i := 0; i+1 < n; i += 2 {
+		without = append(without, pair{pairs[i][0], pairs[i+1][0]})
+	}
+	return pairs, without
+}
+
+func besideOf(blocks []Block, pairs []pair) Beside {
+	var extra []float64
+	for _, b := range blocks {
+		for i, met := range b.Beside {
+			if met && b.With {
+				extra = append(extra, b.TTFT[i]-pairs[b.Pair][0][i])
+			}
+		}
+	}
+	out := Beside{Requests: len(extra)}
+	if len(extra) > 1 {
+		mean, sd := stat.MeanStdDev(extra, nil)
+		out.Extra, out.StdErr = mean, sd/math.Sqrt(float64(len(extra)))
+	}
+	return out
+}
+
+func armOf(blocks []Block, with bool, workers int) (a Arm) {
+	var all []float64
+	gpu, wall := 0.0, 0.0
+	for _, b := range blocks {
+		if b.With == with {
+			all = append(all, b.TTFT...)
+			gpu, wall = gpu+b.GPU, wall+b.Wall
+		}
+	}
+	slices.Sort(all)
+	rank := func(q float64) float64 { return all[int(math.Ceil(q*float64(len(all))))-1] }
+	return Arm{Requests: len(all), Mean: stat.Mean(all, nil), P90: rank(0.9), P99: rank(0.99), Busy: gpu / (wall * float64(workers))}
+}
+
+// Print writes the result for people.
+func (r *Result) Print(w io.Writer) error {
+	text := "               requests   mean TTFT         p90         p99   workers busy\n"
+	for _, a := range []struct {
+		name string
+		Arm
+	}{{"without", r.Without}, {"with replays", r.With}} {
+		text += fmt.Sprintf("%-12s %10d %8.1f ms %8.1f ms %8.1f ms %12.0f %%\n", a.name, a.Requests, 1e3*a.Mean, 1e3*a.P90, 1e3*a.P99, 100*a.Busy)
+	}
+	text += "\n                      ratio   95 % interval      at most (95 %)   pairs\n"
+	for _, x := range []struct {
+		name string
+		Ratio
+	}{{"mean", r.Mean}, {"p90", r.P90}, {"noise of mean", r.NoiseMean}, {"noise of p90", r.NoiseP90}} {
+		text += fmt.Sprintf("%-18s %8.4f   %.4f to %.4f %16.4f %8d\n", x.name, x.Ratio.Ratio, x.Low, x.High, x.Upper, x.Pairs)
+	}
+	text += fmt.Sprintf("\n%d legs ran (%d drawn, %d attempts), at %.2f %% of GPU-seconds and %.2f %% of bytes; the breaker opened %d times.\n",
+		r.Legs, r.Drawn, r.Attempts, 100*r.GPUShare, 100*r.ByteShare, r.Opened)
+	text += fmt.Sprintf("%d requests met a leg on their worker, and took %+.1f ms (standard error %.1f) beside the same requests without.\n",
+		r.Beside.Requests, 1e3*r.Beside.Extra, 1e3*r.Beside.StdErr)
+	for _, g := range r.Ladder {
+		text += fmt.Sprintf("%d tokens took %.0f ms to compute and %.1f ms to restore, alone.\n", g.Tokens, 1e3*g.Prefill, 1e3*g.Restore)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
