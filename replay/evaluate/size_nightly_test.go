@@ -1,0 +1,6 @@
+//go:build nightly
+
+package evaluate_test
+
+// switchbackSeeds is how many switchbacks of the simulated fleet are analysed.
+const switchbackSeeds = 30
