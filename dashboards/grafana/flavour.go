@@ -2,61 +2,69 @@ package grafana
 
 import (
 	"strings"
+
+	"github.com/kvwhatif/kvwhatif/dashboards/query"
 )
+
+// PluginID is the id of kvwhatif's own datasource plugin.
+const PluginID = "kvwhatif-reuse-datasource"
+
+// macros are the names that both datasources have for the tokens of a panel's SQL.
+var macros = strings.NewReplacer(from, "$__fromTime", until, "$__toTime", step, "$__interval_s")
+
+// all is the value of a variable that stands for all of them. Grafana does not quote
+// it, so the quotes are its own.
+const all = "'*'"
 
 // flavour is a datasource that the dashboards are rendered for.
 type flavour struct {
-	name    string // directory below json
-	plugin  string // type of the datasource
-	label   string // for people
-	all     string // value of a variable that stands for all
-	macros  *strings.Replacer
-	target  func(id, sql string, kind Kind, older bool) map[string]any
-	options func(of string, older bool) any // query of a variable
+	name       string // directory below json
+	plugin     string // type of the datasource
+	target     func(id, sql string, kind Kind, older bool) object
+	values     func(of string) any // query of a variable
+	annotation func(e event, older bool) (object, error)
 }
 
-// Both datasources have Grafana Labs' names of these macros.
-var macros = strings.NewReplacer(from, "$__fromTime", until, "$__toTime", step, "$__interval_s")
-
-// flavours are kvwhatif's own plugin, and Grafana Labs' for those who may not
+// flavours are kvwhatif's own plugin, and that of Grafana Labs for those who may not
 // install another.
 var flavours = []flavour{
-	{name: "kvwhatif", plugin: PluginID, label: "kvwhatif", all: "'*'", macros: macros, target: ownTarget, options: ownOptions},
-	{name: "clickhouse", plugin: "grafana-clickhouse-datasource", label: "ClickHouse", all: "'*'", macros: macros, target: officialTarget, options: officialOptions},
+	{name: "kvwhatif", plugin: PluginID, target: ownTarget, values: ownValues, annotation: ownAnnotation},
+	{name: "clickhouse", plugin: "grafana-clickhouse-datasource", target: officialTarget, values: officialValues, annotation: officialAnnotation},
 }
 
-// PluginID is the id of kvwhatif's own datasource plugin.
-const PluginID = "kvwhatif-datasource"
-
 // ownTarget is a query of kvwhatif's plugin, of type sql.
-func ownTarget(id, sql string, kind Kind, _ bool) map[string]any {
+func ownTarget(id, sql string, kind Kind, _ bool) object {
 	view := "table"
 	if kind == Lines || kind == Area {
 		view = "series"
 	}
-	return map[string]any{"refId": id, "queryType": "sql", "view": view, "sql": sql}
+	return object{"refId": id, "queryType": query.TypeSQL, "view": view, "sql": sql}
 }
 
-func ownOptions(of string, _ bool) any {
-	return map[string]any{"refId": "Variable", "queryType": "sql", "view": "table", "sql": macros.Replace(values(of))}
+func ownValues(of string) any {
+	return object{"refId": "variable", "queryType": query.TypeVariable, "of": of}
+}
+
+func ownAnnotation(e event, _ bool) (object, error) {
+	return object{"refId": "Anno", "queryType": query.TypeAnnotation, "view": e.view}, nil
 }
 
 // officialTarget is a query of the ClickHouse plugin: format 0 is a series and 1 a
 // table in all of its versions, queryType says so since 4.0.
-func officialTarget(id, sql string, kind Kind, older bool) map[string]any {
-	format, query := 1, "table"
+func officialTarget(id, sql string, kind Kind, older bool) object {
+	format, shape := 1, "table"
 	if kind == Lines || kind == Area {
-		format, query = 0, "timeseries"
+		format, shape = 0, "timeseries"
 	}
 	if older {
-		query = "sql"
+		shape = "sql"
 	}
-	return map[string]any{"refId": id, "editorType": "sql", "queryType": query, "format": format, "rawSql": sql}
+	return object{"refId": id, "editorType": "sql", "queryType": shape, "format": format, "rawSql": sql}
 }
 
-func officialOptions(of string, _ bool) any { return macros.Replace(values(of)) }
+// officialValues are those that a variable can take in the range.
+func officialValues(of string) any { return macros.Replace(values(of)) }
 
-// values are the values that a variable can take in the range.
 func values(of string) string {
 	column := of
 	if of == "path" {
@@ -65,15 +73,25 @@ func values(of string) string {
 	return "SELECT DISTINCT " + named(column) + " AS value FROM slices WHERE " + minutes("minute") + " ORDER BY value"
 }
 
-// annotation is a kind of event.
-type annotation struct{ name, color, sql string }
+func officialAnnotation(e event, older bool) (object, error) {
+	sql, err := e.sql()
+	if err != nil {
+		return nil, err
+	}
+	return officialTarget("Anno", macros.Replace(sql), Table, older), nil
+}
 
-// annotations are marked on every series.
-var annotations = []annotation{
-	{"Publications", "blue", "SELECT toDateTime(created) AS time, concat('published revision ', toString(revision), if(note = '', '', concat(': ', note))) AS text, 'published' AS tags FROM coefficients FINAL WHERE " +
-		instants("created") + " AND note NOT IN ('prices', 'the champion was kept') AND NOT startsWith(note, 'rollback') ORDER BY time"},
-	{"Rollbacks", "orange", "SELECT toDateTime(created) AS time, concat('rolled back, as revision ', toString(revision), ': ', note) AS text, 'rollback' AS tags FROM coefficients FINAL WHERE " +
-		instants("created") + " AND startsWith(note, 'rollback') ORDER BY time"},
-	{"Drift", "red", "SELECT time, text, 'drift' AS tags FROM (SELECT m AS time, concat('predictions lean by ', toString(round(100 * e / t)), ' % of TTFT') AS text, abs(e / t) AS lean, k FROM (SELECT toStartOfInterval(minute, INTERVAL 15 MINUTE) AS m, sum(sum_error) AS e, sum(sum_ttft) AS t, sum(n_predicted) AS k FROM " +
-		rollup("slices") + " AND n_predicted > 0 GROUP BY m)) WHERE k >= 100 AND lean > 0.2 ORDER BY time"},
+// event is a kind of annotation, by its view in package query.
+type event struct{ name, color, view string }
+
+// events are marked on every series.
+var events = []event{
+	{"Publications", "blue", "publications"}, {"Rollbacks", "orange", "rollbacks"},
+	{"Drift", "red", "drift"}, {"Refusals", "purple", "refusals"},
+}
+
+// sql asks for the events of the range, with the tokens of sql.go.
+func (e event) sql() (string, error) {
+	s, err := query.Build(query.Question{Type: query.TypeAnnotation, View: e.view}, query.Scope{From: from, Until: until, Step: "greatest(60, " + step + ")"})
+	return s.SQL, err
 }

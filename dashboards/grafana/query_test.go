@@ -103,8 +103,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// demo is a database with the recorded rows.
-func demo(t testing.TB) server {
+// empty is a database with its tables.
+func empty(t testing.TB) server {
 	t.Helper()
 	dsn := clickhousetest.DSN(t)
 	conn, err := clickhouse.Open(t.Context(), dsn)
@@ -113,15 +113,37 @@ func demo(t testing.TB) server {
 	_, err = migrate.Up(t.Context(), conn)
 	require.NoError(t, err)
 	s := serverAt(t, dsn)
+	keep(t, s, "")
+	return s
+}
+
+// keep has tables hold rows for good: those of the demo are of one day, and grow old.
+func keep(t testing.TB, s server, database string) {
+	t.Helper()
+	for _, table := range []string{"requests", "slices", "worst", "transfers", "replays", "estimates", "verdicts", "coordinator_status"} {
+		s.ask(t, "ALTER TABLE "+database+table+" REMOVE TTL", nil)
+	}
+}
+
+// demo is one with the recorded rows.
+func demo(t testing.TB) server {
+	t.Helper()
+	s := empty(t)
+	fill(t, s, "")
+	return s
+}
+
+// fill inserts the recorded rows; database is "" or ends in a point.
+func fill(t testing.TB, s server, database string) {
+	t.Helper()
 	for table := range recorded {
 		f, err := os.Open(filepath.Join("testdata", table+".native.gz"))
 		require.NoError(t, err)
 		z, err := gzip.NewReader(f)
 		require.NoError(t, err)
-		s.ask(t, "INSERT INTO "+table+" FORMAT Native", z)
+		s.ask(t, "INSERT INTO "+database+table+" FORMAT Native", z)
 		require.NoError(t, f.Close())
 	}
-	return s
 }
 
 // expansion is what a dashboard puts into its queries: the range, and the choice.
@@ -215,6 +237,91 @@ func TestPanelsAnswerOnDemoData(t *testing.T) {
 	}
 }
 
+// What fills the variables and marks the series answers too.
+func TestVariablesAndAnnotationsAnswer(t *testing.T) {
+	s := demo(t)
+	e := whole(t, s)
+	for _, of := range overview().Variables {
+		require.NotEmpty(t, s.rows(t, e.expand(macros.Replace(values(of)))).Data, of)
+	}
+	for _, each := range events {
+		sql, err := each.sql()
+		require.NoError(t, err)
+		a := s.rows(t, e.expand(macros.Replace(sql)))
+		require.Equal(t, "time", a.Meta[0].Name, each.name)
+	}
+}
+
+// A choice limits what is shown, and the empty label can be chosen by its name.
+func TestChoice(t *testing.T) {
+	s := demo(t)
+	e := whole(t, s)
+	count := func(choice map[string]string) float64 {
+		e.choice = choice
+		return s.rows(t, e.expand(macros.Replace("SELECT toFloat64(sum(n)) FROM "+slices()))).Data[0][0].(float64)
+	}
+	all := count(nil)
+	busy, calm, none := count(map[string]string{"link": "busy"}), count(map[string]string{"link": "calm"}), count(map[string]string{"link": None})
+	require.Positive(t, busy)
+	require.Positive(t, none)
+	require.Equal(t, all, busy+calm+none)
+	require.Zero(t, count(map[string]string{"link": "busy", "path": "recompute"}))
+	for _, d := range Dashboards() {
+		for _, p := range d.Panels {
+			if p.SQL != "" {
+				e.choice = map[string]string{"link": "busy", "path": "fetch", "model": "Qwen3-8B"}
+				s.rows(t, e.expand(macros.Replace(p.SQL)))
+			}
+		}
+	}
+}
+
+// Over two shards every query is answered, and as on one server.
+func TestPanelsAnswerOverShards(t *testing.T) {
+	one := demo(t)
+	e := whole(t, one)
+	dsn := clickhousetest.Pair(t).DSN(t)
+	_, err := (migrate.Sharded{DSN: dsn, Cluster: clickhousetest.Cluster}).Up(t.Context())
+	require.NoError(t, err)
+	first, _, _ := strings.Cut(dsn, ",") // any shard answers for all
+	two := serverAt(t, first)
+	local := clickhouse.LocalDatabase(strings.TrimPrefix(two.base.Path, "/"))
+	keep(t, two, local+".")
+	fill(t, two, local+".")
+	for _, d := range Dashboards() {
+		for _, p := range d.Panels {
+			if p.SQL == "" {
+				continue
+			}
+			sql := e.expand(macros.Replace(p.SQL))
+			require.Len(t, two.rows(t, sql).Data, len(one.rows(t, sql).Data), p.Title)
+		}
+	}
+}
+
+// A fleet without coordinators' spans sees what its engines tell, and why not more.
+func TestEnginesAlone(t *testing.T) {
+	s := empty(t)
+	s.ask(t, "INSERT INTO slices (minute, model, gen, n, unknown, n_engine, sum_engine_ttft) VALUES ('2023-11-14 22:20:00', 'm', 1, 10, 10, 8, 4)", nil)
+	e := expansion{from: time.Unix(1.7e9, 0), until: time.Unix(1.7e9+3600, 0), step: 60}
+	rows := func(id uint32) [][]any {
+		for _, p := range overview().Panels {
+			if p.ID == id {
+				return s.rows(t, e.expand(macros.Replace(p.SQL))).Data
+			}
+		}
+		t.Fatal(id)
+		return nil
+	}
+	require.Equal(t, [][]any{{0.}}, rows(1), "the verdict is unknown")
+	require.Equal(t, [][]any{{nil, 1.}}, rows(3), "nobody is said to be unhurt")
+	require.Equal(t, [][]any{{8., 0.8}}, rows(32))
+	require.Equal(t, 0.5, rows(33)[0][2])
+	lacking := rows(6)
+	require.Equal(t, "", lacking[0][2])
+	require.Contains(t, lacking[1][2], "no coordinator writes kvreuse.request")
+}
+
 // tells is whether something in an answer is known.
 func tells(a answer) bool {
 	for _, row := range a.Data {
@@ -229,13 +336,7 @@ func tells(a answer) bool {
 
 // Empty tables are answered too: never by an error, and a verdict by UNKNOWN.
 func TestPanelsAnswerOnEmptyTables(t *testing.T) {
-	dsn := clickhousetest.DSN(t)
-	conn, err := clickhouse.Open(t.Context(), dsn)
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = migrate.Up(t.Context(), conn)
-	require.NoError(t, err)
-	s := serverAt(t, dsn)
+	s := empty(t)
 	e := expansion{from: time.Unix(1.7e9, 0), until: time.Unix(1.7e9+3600, 0), step: 60, request: "nobody's", choice: map[string]string{"link": "it"}}
 	for _, d := range Dashboards() {
 		for _, p := range d.Panels {

@@ -10,8 +10,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// query is a target as the datasource of a flavour reads it.
-type query = variants.UnknownDataquery
+// target is a query as the datasource of a flavour reads it.
+type target = variants.UnknownDataquery
 
 func ptr[T any](v T) *T { return &v }
 
@@ -29,11 +29,14 @@ func (f flavour) render(d Dashboard, older bool) (dashboard.Dashboard, error) {
 	out.Refresh, out.Editable, out.Timezone = ptr("1m"), ptr(true), ptr("browser")
 	out.GraphTooltip = ptr(dashboard.DashboardCursorSyncCrosshair)
 	out.Links = []dashboard.DashboardLink{{Title: "kvwhatif", Type: dashboard.DashboardLinkTypeDashboards, Icon: "external link", Tags: []string{"kvwhatif"}, IncludeVars: true, KeepTime: true}}
-	out.Templating.List = f.variables(d, older)
-	for _, a := range annotations {
-		t := f.target("Anno", f.macros.Replace(a.sql), Table, older)
+	out.Templating.List = f.variables(d)
+	for _, e := range events {
+		t, err := f.annotation(e, older)
+		if err != nil {
+			return out, fmt.Errorf("dashboard %s, annotation %s: %w", d.UID, e.name, err)
+		}
 		t["datasource"] = f.source()
-		out.Annotations.List = append(out.Annotations.List, dashboard.AnnotationQuery{Name: a.name, Enable: true, IconColor: a.color, Datasource: f.source(), Target: query(t)})
+		out.Annotations.List = append(out.Annotations.List, dashboard.AnnotationQuery{Name: e.name, Enable: true, IconColor: e.color, Datasource: f.source(), Target: target(t)})
 	}
 	for _, p := range d.Panels {
 		made, err := f.panel(p, older)
@@ -45,16 +48,16 @@ func (f flavour) render(d Dashboard, older bool) (dashboard.Dashboard, error) {
 	return out, nil
 }
 
-func (f flavour) variables(d Dashboard, older bool) []dashboard.VariableModel {
+func (f flavour) variables(d Dashboard) []dashboard.VariableModel {
 	list := []dashboard.VariableModel{{Type: dashboard.VariableTypeDatasource, Name: "datasource", Label: ptr("Data source"), Query: &dashboard.StringOrMap{String: ptr(f.plugin)}}}
 	for _, name := range d.Variables {
-		v := dashboard.VariableModel{Type: dashboard.VariableTypeQuery, Name: name, Label: ptr(name), Datasource: f.source(), Multi: ptr(true), IncludeAll: ptr(true), AllValue: ptr(f.all),
+		v := dashboard.VariableModel{Type: dashboard.VariableTypeQuery, Name: name, Label: ptr(name), Datasource: f.source(), Multi: ptr(true), IncludeAll: ptr(true), AllValue: ptr(all),
 			Refresh: ptr(dashboard.VariableRefreshOnTimeRangeChanged), Sort: ptr(dashboard.VariableSortAlphabeticalAsc),
 			Current: &dashboard.VariableOption{Selected: ptr(true), Text: dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}}, Value: dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}}}}
-		switch q := f.options(name, older).(type) {
+		switch q := f.values(name).(type) {
 		case string:
 			v.Query = &dashboard.StringOrMap{String: &q}
-		case map[string]any:
+		case object:
 			v.Query = &dashboard.StringOrMap{Map: q}
 		}
 		list = append(list, v)
@@ -74,7 +77,7 @@ func (f flavour) panel(p Panel, older bool) (dashboard.PanelOrRowPanel, error) {
 	out := dashboard.Panel{Id: ptr(p.ID), Title: ptr(p.Title), Description: ptr(p.Text), GridPos: grid}
 	if p.Kind == Text {
 		out.Type, out.Description = "text", ptr("What spans can carry without a coordinator's.")
-		out.Options = map[string]any{"mode": "markdown", "content": p.Text}
+		out.Options = object{"mode": "markdown", "content": p.Text}
 		return dashboard.PanelOrRowPanel{Panel: &out}, nil
 	}
 	shape, known := shapes[p.Kind]
@@ -82,9 +85,9 @@ func (f flavour) panel(p Panel, older bool) (dashboard.PanelOrRowPanel, error) {
 		return dashboard.PanelOrRowPanel{}, fmt.Errorf("kind %q has no panel", p.Kind)
 	}
 	out.Type, out.Options, out.Datasource = shape.panel, shape.options, f.source()
-	t := f.target("A", f.macros.Replace(p.SQL), p.Kind, older)
+	t := f.target("A", macros.Replace(p.SQL), p.Kind, older)
 	t["datasource"] = f.source()
-	out.Targets = []variants.Dataquery{query(t)}
+	out.Targets = []variants.Dataquery{target(t)}
 	out.FieldConfig = fields(p, shape.custom)
 	return dashboard.PanelOrRowPanel{Panel: &out}, nil
 }
@@ -92,23 +95,23 @@ func (f flavour) panel(p Panel, older bool) (dashboard.PanelOrRowPanel, error) {
 // shapes are the panels of the current generation.
 var shapes = map[Kind]struct {
 	panel   string
-	options map[string]any
-	custom  map[string]any
+	options object
+	custom  object
 }{
-	Stat: {"stat", map[string]any{"colorMode": "value", "graphMode": "none", "justifyMode": "center", "orientation": "auto", "textMode": "auto",
-		"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}}, nil},
-	Lines: {"timeseries", seriesOptions(), map[string]any{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 0, "spanNulls": false, "showPoints": "auto"}},
-	Area:  {"timeseries", seriesOptions(), map[string]any{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 40, "spanNulls": false, "showPoints": "never", "stacking": map[string]any{"mode": "normal", "group": "A"}}},
-	Bars:  {"barchart", map[string]any{"orientation": "vertical", "showValue": "auto", "legend": map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": map[string]any{"mode": "multi"}}, map[string]any{"fillOpacity": 70}},
-	Table: {"table", map[string]any{"showHeader": true}, map[string]any{"align": "auto", "filterable": true}},
+	Stat: {"stat", object{"colorMode": "value", "graphMode": "none", "justifyMode": "center", "orientation": "auto", "textMode": "auto",
+		"reduceOptions": object{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}}, nil},
+	Lines: {"timeseries", seriesOptions(), object{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 0, "spanNulls": false, "showPoints": "auto"}},
+	Area:  {"timeseries", seriesOptions(), object{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 40, "spanNulls": false, "showPoints": "never", "stacking": object{"mode": "normal", "group": "A"}}},
+	Bars:  {"barchart", object{"orientation": "vertical", "showValue": "auto", "legend": object{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": object{"mode": "multi"}}, object{"fillOpacity": 70}},
+	Table: {"table", object{"showHeader": true}, object{"align": "auto", "filterable": true}},
 }
 
-func seriesOptions() map[string]any {
-	return map[string]any{"legend": map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": map[string]any{"mode": "multi"}}
+func seriesOptions() object {
+	return object{"legend": object{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": object{"mode": "multi"}}
 }
 
 // fields are the units, colours, links and words of a panel's columns.
-func fields(p Panel, custom map[string]any) *dashboard.FieldConfigSource {
+func fields(p Panel, custom object) *dashboard.FieldConfigSource {
 	out := &dashboard.FieldConfigSource{Overrides: []dashboard.DashboardFieldConfigSourceOverrides{}}
 	out.Defaults.NoValue, out.Defaults.Custom = ptr(p.Empty), custom
 	mode := dashboard.FieldColorModeIdThresholds
@@ -155,10 +158,10 @@ func override(kind Kind, c Column) (out []dashboard.DynamicConfigValue) {
 		add("thresholds", dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute, Steps: thresholds(c.Steps)})
 	}
 	if kind == Table && (c.State || len(c.Steps) > 0) {
-		add("custom.cellOptions", map[string]any{"type": "color-text"})
+		add("custom.cellOptions", object{"type": "color-text"})
 	}
 	if c.Link != "" {
-		add("links", []map[string]any{{"title": "Open the request", "url": "/d/" + c.Link + "?var-request=${__value.raw}&${datasource:queryparam}&${__url_time_range}"}})
+		add("links", []object{{"title": "Open the request", "url": "/d/" + c.Link + "?var-request=${__value.raw}&${datasource:queryparam}&${__url_time_range}"}})
 	}
 	return out
 }

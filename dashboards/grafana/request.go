@@ -19,10 +19,10 @@ func request() Dashboard {
 
 func facts() Panel {
 	return Panel{ID: 1, Kind: Table, Title: "The request", W: 24, H: 5,
-		Text: "What happened. A trace can hold several requests. benefit is predicted: positive means that the path taken was the faster one, everything counted. Empty: not said.",
-		SQL: "SELECT toDateTime(start) AS time, lower(hex(trace)) AS trace, toString(request_id) AS `request id`, toString(kind) AS kind, toString(policy) AS policy, toString(model) AS model, toString(worker) AS worker, " + named("toString(path)") + " AS path, " + named("toString(alt_path)") + " AS instead, toString(link) AS link, toFloat64(tokens_prompt) AS prompt, toFloat64(tokens_prefix) AS prefix, toFloat64(tokens_reused) AS reused, toFloat64(ttft) AS ttft, toFloat64(alt_ttft) AS predicted, toFloat64(benefit) AS benefit, toFloat64(engine_ttft) AS `engine ttft` FROM " +
+		Text: "What happened. A trace can hold several requests. saved is predicted: positive means that the path taken was the faster one, everything counted. Empty: not said.",
+		SQL: "SELECT toDateTime(start) AS time, lower(hex(trace)) AS trace, toString(request_id) AS `request id`, toString(kind) AS kind, toString(policy) AS policy, toString(model) AS model, toString(worker) AS worker, " + named("toString(path)") + " AS path, " + named("toString(alt_path)") + " AS instead, toString(link) AS link, toFloat64(tokens_prompt) AS prompt, toFloat64(tokens_prefix) AS prefix, toFloat64(tokens_reused) AS reused, toFloat64(ttft) AS ttft, toFloat64(alt_ttft) AS predicted, toFloat64(benefit) AS saved, toFloat64(engine_ttft) AS `engine ttft` FROM " +
 			matching + " ORDER BY start LIMIT 20",
-		Columns: []Column{at("time"), text("trace"), text("request id"), text("kind"), text("policy"), text("model"), text("worker"), text("path"), text("instead"), text("link"), number("prompt", "short"), number("prefix", "short"), number("reused", "short"), number("ttft", "s"), number("predicted", "s"), number("benefit", "s"), number("engine ttft", "s")},
+		Columns: []Column{at("time"), text("trace"), text("request id"), text("kind"), text("policy"), text("model"), text("worker"), text("path"), text("instead"), text("link"), number("prompt", "short"), number("prefix", "short"), number("reused", "short"), number("ttft", "s"), number("predicted", "s"), number("saved", "s"), number("engine ttft", "s")},
 		Empty:   noSuch}
 }
 
