@@ -110,7 +110,7 @@ func measuredBy(ctx context.Context, conn driver.Conn, w Window, d dimension) (m
 	}
 	out := map[string]*measurement{}
 	sql := "SELECT " + d.estimates + " AS name, toFloat64(sumIf(n, reason = '')), toFloat64(sumIf(legs, reason = '')), sumIf(sum_phi, reason = ''), max(ifNull(delta_var, 0)), anyIf(reason, reason != '') FROM estimates FINAL" +
-		" WHERE lower(estimator) = 'aipw' AND " + pair + " AND " + w.where("block") + " GROUP BY name, block ORDER BY name, block"
+		" WHERE lower(estimator) = 'aipw' AND " + pair + " AND " + w.where("block") + w.only() + " GROUP BY name, block ORDER BY name, block"
 	err := rows(ctx, conn, "estimates by "+d.by, sql, func(r driver.Rows) error {
 		var name, reason string
 		var b block

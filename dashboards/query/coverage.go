@@ -51,7 +51,7 @@ func waiting(ctx context.Context, conn driver.Conn, w Window) (int64, error) {
 // beside those that were drawn. Of control legs no table says how many were.
 func legs(ctx context.Context, conn driver.Conn, w Window) ([]report.Legs, error) {
 	planned := map[string]uint64{}
-	sql := "SELECT toString(size_bucket) AS size, sum(planned) FROM estimates FINAL WHERE lower(estimator) = 'aipw' AND " + w.where("block") + " GROUP BY size"
+	sql := "SELECT toString(size_bucket) AS size, sum(planned) FROM estimates FINAL WHERE lower(estimator) = 'aipw' AND " + w.where("block") + w.only() + " GROUP BY size"
 	err := rows(ctx, conn, "planned replays", sql, func(r driver.Rows) error {
 		var size string
 		var n uint64
@@ -65,7 +65,7 @@ func legs(ctx context.Context, conn driver.Conn, w Window) ([]report.Legs, error
 	from, _ := w.bounds()
 	var out []report.Legs
 	sql = `SELECT toString(` + sizeBucket + `) AS size, toString(leg) AS which, count() FROM replays FINAL
-WHERE start >= toDateTime(` + from + `, 'UTC') AND leg != '' AND id IN (SELECT id FROM requests WHERE ` + w.where("minute") + `)
+WHERE start >= toDateTime(` + from + `, 'UTC') AND leg != '' AND id IN (SELECT id FROM requests WHERE ` + w.where("minute") + w.only() + `)
 GROUP BY size, which ORDER BY toInt8(size), which DESC`
 	err = rows(ctx, conn, "replays", sql, func(r driver.Rows) error {
 		var size string
@@ -110,7 +110,7 @@ func support(ctx context.Context, conn driver.Conn, w Window, c *report.Coverage
 	}
 	refused := map[string]int64{}
 	var order []string
-	for _, s := range headlines(all, "aipw") {
+	for _, s := range headlines(all, "aipw", w.Model) {
 		of := "all links"
 		if s.Link != "" {
 			of = "link " + s.Link

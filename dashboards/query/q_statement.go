@@ -22,9 +22,20 @@ type Step struct {
 	Color string
 }
 
+// Kind is what the values of a field are.
+type Kind string
+
+// The kinds.
+const (
+	KindText   Kind = "text"
+	KindNumber Kind = "number" // Float64, which can be NULL
+	KindTime   Kind = "time"
+)
+
 // Field is one column of an answer.
 type Field struct {
 	Name  string
+	Kind  Kind
 	Title string // for people
 	Unit  string // of Grafana: s, percentunit, bytes, Bps, short, ...; "" none
 	Text  string // what it means
@@ -70,6 +81,14 @@ func Build(q Question, s Scope) (Statement, error) {
 
 // statement selects the fields from what follows FROM.
 func statement(shape Shape, from string, fields []Field) Statement {
+	for i := range fields {
+		switch {
+		case fields[i].Name == "time":
+			fields[i].Kind = KindTime
+		case fields[i].Kind == "":
+			fields[i].Kind = KindText
+		}
+	}
 	return Statement{SQL: "SELECT " + selectList(fields) + "\nFROM " + from, Shape: shape, Fields: fields}
 }
 
@@ -93,7 +112,7 @@ func label(name, title, expr string) Field {
 }
 
 func number(name, title, unit, expr string) Field {
-	return Field{Name: name, Title: title, Unit: unit, expr: finite(expr)}
+	return Field{Name: name, Kind: KindNumber, Title: title, Unit: unit, expr: finite(expr)}
 }
 
 func (f Field) means(text string) Field { f.Text = text; return f }

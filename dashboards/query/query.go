@@ -16,8 +16,11 @@ import (
 
 // Window is the decisions that are asked about: whole minutes, from the minute
 // that holds From, to the end of the minute that holds the last instant before
-// Until.
-type Window struct{ From, Until time.Time }
+// Until. A Link or a Model that is not empty leaves only requests of it.
+type Window struct {
+	From, Until time.Time
+	Link, Model string
+}
 
 // bounds are the first minute and the first one after the window, as literals.
 func (w Window) bounds() (from, until string) {
@@ -33,7 +36,22 @@ func literal(t time.Time) string { return t.UTC().Format("'2006-01-02 15:04:05'"
 // slices is the source of every rollup of the window.
 func (w Window) slices() string {
 	from, until := w.bounds()
-	return "slices_between(from = " + from + ", until = " + until + ")"
+	between := "slices_between(from = " + from + ", until = " + until + ")"
+	if only := w.only(); only != "" { // upon the rows of the largest gen, never among those that it is looked for in
+		return "(SELECT * FROM " + between + " WHERE true" + only + ")"
+	}
+	return between
+}
+
+// only are conditions on the columns link and model, each preceded by AND.
+func (w Window) only() (s string) {
+	if w.Link != "" {
+		s += " AND link = " + Quote(w.Link)
+	}
+	if w.Model != "" {
+		s += " AND model = " + Quote(w.Model)
+	}
+	return s
 }
 
 // where limits a column that is the start of a minute or a block.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -25,7 +26,8 @@ type said struct {
 	Level, ESS, MaxWeight      float64
 	Unknown                    float64
 	N, Legs                    uint64
-	Over                       Window // the decisions that it is of
+	Over                       Window    // the decisions that it is of
+	At                         time.Time // when it was said
 }
 
 // latest gives the last word on each scope and estimator among the verdicts
@@ -33,15 +35,15 @@ type said struct {
 func latest(ctx context.Context, conn driver.Conn, w Window) (out []said, err error) {
 	from, until := w.bounds()
 	sql := `SELECT policy, model, tier, link, size_bucket, toString(pair_from), toString(pair_to), lower(estimator) AS method,
-	toString(verdict), reason, estimate, lo, hi, pareto_k, level, ess, max_weight, unknown_share, n, legs, window_from, window_until
+	toString(verdict), reason, estimate, lo, hi, pareto_k, level, ess, max_weight, unknown_share, n, legs, window_from, window_until, at
 FROM verdicts FINAL
-WHERE target = 'window' AND window_from < toDateTime(` + until + `, 'UTC') AND window_until > toDateTime(` + from + `, 'UTC')
+WHERE target = 'window' AND window_from < toDateTime(` + until + `, 'UTC') AND window_until > toDateTime(` + from + `, 'UTC')` + w.only() + `
 ORDER BY at DESC, window_until DESC
 LIMIT 1 BY policy, model, tier, link, size_bucket, pair_from, pair_to, method`
 	err = rows(ctx, conn, "verdicts", sql, func(r driver.Rows) error {
 		var s said
 		err := r.Scan(&s.Policy, &s.Model, &s.Tier, &s.Link, &s.Size, &s.From, &s.To, &s.Estimator,
-			&s.Verdict, &s.Reason, &s.Estimate, &s.Lo, &s.Hi, &s.ParetoK, &s.Level, &s.ESS, &s.MaxWeight, &s.Unknown, &s.N, &s.Legs, &s.Over.From, &s.Over.Until)
+			&s.Verdict, &s.Reason, &s.Estimate, &s.Lo, &s.Hi, &s.ParetoK, &s.Level, &s.ESS, &s.MaxWeight, &s.Unknown, &s.N, &s.Legs, &s.Over.From, &s.Over.Until, &s.At)
 		out = append(out, s)
 		return err
 	})
@@ -50,12 +52,12 @@ LIMIT 1 BY policy, model, tier, link, size_bucket, pair_from, pair_to, method`
 
 // headlines are an estimator's words on all requests of a link, or of all links,
 // by policy only where none is of all policies.
-func headlines(all []said, estimator string) (out []*said) {
+func headlines(all []said, estimator, model string) (out []*said) {
 	var byPolicy []*said
 	for i := range all {
 		s := &all[i]
 		switch {
-		case s.Estimator != estimator || s.Model != "" || s.Tier != "" || s.Size != "":
+		case s.Estimator != estimator || s.Model != model || s.Tier != "" || s.Size != "":
 		case s.Policy != "":
 			byPolicy = append(byPolicy, s)
 		default:
@@ -97,7 +99,7 @@ func Verdicts(ctx context.Context, conn driver.Conn, w Window) ([]report.Verdict
 	}
 	others := map[Window][]external{} // by the window of the verdict, so that both are of the same requests
 	out := make([]report.Verdict, 0, len(all))
-	for _, s := range headlines(all, "aipw") {
+	for _, s := range headlines(all, "aipw", w.Model) {
 		if _, read := others[s.Over]; !read {
 			if others[s.Over], err = externalities(ctx, conn, s.Over); err != nil {
 				return nil, err
@@ -123,7 +125,8 @@ func headline(v report.Verdict) int {
 
 func newVerdict(s *said, others []external) report.Verdict {
 	v := report.Verdict{Link: s.Link, Path: s.From, Alternative: s.To, Policy: s.Policy, Model: s.Model, Tier: s.Tier, Size: sizeName(s.Size),
-		State: report.Unknown, Own: s.interval(), Requests: int64(s.N), Replays: int64(s.Legs), Reason: s.Reason}
+		State: report.Unknown, Own: s.interval(), Requests: int64(s.N), Replays: int64(s.Legs), Reason: s.Reason,
+		At: s.At, From: s.Over.From, To: s.Over.Until}
 	if state, ok := states[s.Verdict]; ok && v.Own != nil {
 		v.State = state
 	}
@@ -216,7 +219,7 @@ func Estimates(ctx context.Context, conn driver.Conn, w Window) ([]report.Truth,
 	})
 	var out []report.Truth
 	for _, m := range methods {
-		for _, s := range headlines(all, m.key) {
+		for _, s := range headlines(all, m.key, w.Model) {
 			t := find(&out, s)
 			t.Methods = append(t.Methods, report.Method{Name: m.name, Estimate: s.point(), Reason: s.Reason})
 		}

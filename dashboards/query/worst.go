@@ -19,7 +19,7 @@ func Worst(ctx context.Context, conn driver.Conn, w Window, n int) ([]report.Dec
 	var out []report.Decision
 	var keys []string
 	sql := `SELECT minute, id, trace, start, policy, model, toString(path), link, toFloat64(ttft), toString(alt_path), toFloat64(alt_ttft), toFloat64(shrunk)
-FROM worst FINAL WHERE ` + w.where("minute") + ` AND shrunk < 0 AND (shard, minute, gen) GLOBAL IN (SELECT shard, minute, max(gen) FROM worst WHERE ` + w.where("minute") + ` GROUP BY shard, minute)
+FROM worst FINAL WHERE ` + w.where("minute") + w.only() + ` AND shrunk < 0 AND (shard, minute, gen) GLOBAL IN (SELECT shard, minute, max(gen) FROM worst WHERE ` + w.where("minute") + ` GROUP BY shard, minute)
 ORDER BY shrunk, id ` + fmt.Sprintf("LIMIT %d", n)
 	err := rows(ctx, conn, "worst decisions", sql, func(r driver.Rows) error {
 		var d report.Decision
@@ -29,7 +29,7 @@ ORDER BY shrunk, id ` + fmt.Sprintf("LIMIT %d", n)
 		if err := r.Scan(&minute, &id, &trace, &d.At, &d.Policy, &d.Model, &d.Path, &d.Link, &ttft, &d.Alternative, &alternative, &shrunk); err != nil {
 			return err
 		}
-		d.Trace = hex.EncodeToString([]byte(trace))
+		d.ID, d.Trace = hex.EncodeToString([]byte(id)), hex.EncodeToString([]byte(trace))
 		d.Observed, d.Predicted, d.Regret = opt(&ttft), opt(&alternative), report.Num(-shrunk)
 		out = append(out, d)
 		keys = append(keys, fmt.Sprintf("(toDateTime(%s, 'UTC'), unhex('%x'))", literal(minute), id))
