@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -151,6 +152,11 @@ func TestRealServer(t *testing.T) {
 	m, err := s.Metrics(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, llama.Metrics{Prompt: 610 + 600 + 10, Generated: m.Generated}, m)
+	if ran, waited, err := s.CPU(); !errors.Is(err, errors.ErrUnsupported) {
+		require.NoError(t, err)
+		assert.Positive(t, ran)
+		assert.GreaterOrEqual(t, waited, time.Duration(0))
+	}
 	_, err = s.Restore(t.Context(), 1, "none.bin")
 	assert.ErrorContains(t, err, "restore")
 	assert.NotErrorIs(t, err, llama.ErrUnavailable)

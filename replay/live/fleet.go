@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -84,6 +85,18 @@ func (f *Fleet) startWorker(ctx context.Context, cfg WorkerConfig, model string)
 		return nil, err
 	}
 	return &worker{WorkerConfig: cfg, server: server, link: link, slots: make([]slot, f.cfg.Sessions)}, nil
+}
+
+// CPU is llama.Server.CPU of all servers together.
+func (f *Fleet) CPU() (ran, waited time.Duration, err error) {
+	for _, w := range f.workers {
+		r, wait, err := w.server.CPU()
+		if err != nil {
+			return 0, 0, err
+		}
+		ran, waited = ran+r, waited+wait
+	}
+	return ran, waited, nil
 }
 
 // Forget begins anew: no slot of production is reused, and the tier is empty. No

@@ -78,9 +78,13 @@ func TestArrange(t *testing.T) {
 		{Pair: 0, With: true, TTFT: []float64{3}, Beside: []bool{true}}, {Pair: 0, TTFT: []float64{1}, Beside: []bool{false}},
 		{Pair: 1, TTFT: []float64{2}, Beside: []bool{false}}, {Pair: 1, With: true, TTFT: []float64{9}, Beside: []bool{true}},
 	}
-	pairs, without := arrange(blocks, 2)
+	pairs, without := arrange(blocks, 2, 1)
 	assert.Equal(t, []pair{{{1}, {3}}, {{2}, {9}}}, pairs)
 	assert.Equal(t, []pair{{{1}, {2}}}, without)
+	blocks[3].Waited = 0.6
+	calm, without := arrange(blocks, 2, 0.5)
+	assert.Equal(t, []pair{{{1}, {3}}, {}}, calm, "the pair of a disturbed block is left out as a whole")
+	assert.Empty(t, without)
 	b := besideOf(blocks, pairs)
 	assert.Equal(t, 2, b.Requests)
 	assert.InDelta(t, 4.5, b.Extra, 1e-12)
@@ -140,9 +144,35 @@ func TestSettings(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
-	r := Result{Without: Arm{Requests: 1800, Mean: 0.1}, Mean: Ratio{1.01, 0.98, 1.04, 1.035, 72}, Legs: 12, GPUShare: 0.01}
+	r := Result{Without: Arm{Requests: 1800, Mean: 0.1}, Ratios: Ratios{Mean: Ratio{1.01, 0.98, 1.04, 1.035, 72}}, Legs: 12, GPUShare: 0.01}
 	var b strings.Builder
 	require.NoError(t, r.Print(&b))
 	assert.Contains(t, b.String(), "1.0100   0.9800 to 1.0400")
 	assert.Contains(t, b.String(), "12 legs ran")
+}
+
+// Where nobody knows what others took of the machine, no pair is called undisturbed.
+func TestUndisturbedIsKnownToBe(t *testing.T) {
+	var blocks []Block
+	for i := range 8 {
+		for _, with := range []bool{true, false} {
+			blocks = append(blocks, Block{Pair: i, With: with, TTFT: []float64{1, 2, float64(i)}, Waited: math.NaN()})
+		}
+	}
+	all, waited := ratios(blocks, 8, 1, 1)
+	require.NotNil(t, all)
+	assert.Equal(t, 8, all.Mean.Pairs)
+	assert.Equal(t, 4, all.NoiseMean.Pairs)
+	assert.Zero(t, waited)
+	none, _ := ratios(blocks, 8, MaxWaited, 1)
+	assert.Nil(t, none)
+	for i := range blocks {
+		blocks[i].Waited = 0.1 * float64(i/2)
+	}
+	some, waited := ratios(blocks, 8, MaxWaited, 1)
+	require.NotNil(t, some)
+	assert.Equal(t, 6, some.Mean.Pairs)
+	assert.InDelta(t, 0.4, waited, 1e-12)
+	few, _ := ratios(blocks, 8, 0.2, 1)
+	assert.Nil(t, few)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"time"
@@ -32,6 +33,7 @@ type Block struct {
 	Bytes   float64   // that they moved
 	Legs    int       // attempts at one
 	LegCost execute.Cost
+	Waited  float64 // share of the time that the servers could have run and had no CPU, 0 to 1; NaN: not known
 }
 
 // ladderTokens are the prompts that are measured before the traffic.
@@ -174,7 +176,7 @@ func (m *measurement) block(ctx context.Context, pair int, with bool) (b Block, 
 		options.Served = func(p schema.Part) { m.parts <- p }
 	}
 	_, before := m.gate.since(time.Now())
-	began := time.Now()
+	began, waited := time.Now(), m.waiting()
 	if with {
 		m.gate.open()
 		// Legs after the last request would harm nobody.
@@ -185,12 +187,24 @@ func (m *measurement) block(ctx context.Context, pair int, with bool) (b Block, 
 	if err = errors.Join(err, m.gate.rest(ctx)); err != nil {
 		return b, err
 	}
-	b = Block{Pair: pair, With: with, Wall: time.Since(began).Seconds()}
+	b = Block{Pair: pair, With: with, Wall: time.Since(began).Seconds(), Waited: waited()}
 	spans, after := m.gate.since(began)
 	b.LegCost = execute.Cost{GPUSeconds: after.GPUSeconds - before.GPUSeconds, Bytes: after.Bytes - before.Bytes}
 	b.Legs = len(spans)
 	b.take(parts, spans)
 	return b, nil
+}
+
+// waiting begins to look at what others take of the machine, and gives the share.
+func (m *measurement) waiting() func() float64 {
+	ran, waited, _ := m.fleet.CPU()
+	return func() float64 {
+		r, w, err := m.fleet.CPU()
+		if err != nil {
+			return math.NaN()
+		}
+		return (w - waited).Seconds() / (r - ran + w - waited).Seconds()
+	}
 }
 
 // take adds what the requests came to.

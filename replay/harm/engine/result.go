@@ -28,31 +28,48 @@ type Beside struct {
 	StdErr   float64 `json:"extra_stderr_seconds"`
 }
 
-// Result is what a measurement came to.
+// Ratios are those of a set of pairs.
+type Ratios struct {
+	Mean      Ratio `json:"mean"`       // with over without
+	P90       Ratio `json:"p90"`        // with over without
+	NoiseMean Ratio `json:"noise_mean"` // blocks without, over the same requests without
+	NoiseP90  Ratio `json:"noise_p90"`
+}
+
+// MaxWaited is the share of the time in which the servers could have run, but others
+// had the CPUs, up to which a pair of blocks is undisturbed.
+const MaxWaited = 0.5
+
+// fewest pairs that a ratio is made of.
+const fewest = 4
+
+// Result is what a measurement came to. Undisturbed is of pairs in both blocks of
+// which the servers had the CPU for at least half of the time that they asked for
+// it; nil where that is not known, or of too few pairs.
 type Result struct {
-	Without   Arm              `json:"without"`
-	With      Arm              `json:"with"`
-	Mean      Ratio            `json:"mean"`       // with over without
-	P90       Ratio            `json:"p90"`        // with over without
-	NoiseMean Ratio            `json:"noise_mean"` // blocks without, over the same requests without
-	NoiseP90  Ratio            `json:"noise_p90"`
-	Beside    Beside           `json:"beside"`
-	Legs      int              `json:"legs"`      // that ran
-	Attempts  int              `json:"attempts"`  // to run one, with those that production joined
-	GPUShare  float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
-	ByteShare float64          `json:"byte_share"`
-	Drawn     int64            `json:"drawn"`
-	Dropped   map[string]int64 `json:"dropped,omitempty"`
-	Opened    int64            `json:"breaker_opened"`
-	Ladder    []live.Rung      `json:"ladder"`
+	Without Arm `json:"without"`
+	With    Arm `json:"with"`
+	Ratios
+	Undisturbed *Ratios          `json:"undisturbed"`
+	Waited      float64          `json:"waited"` // share of the servers' time, median of the blocks; 0 where it is not known
+	Beside      Beside           `json:"beside"`
+	Legs        int              `json:"legs"`      // that ran
+	Attempts    int              `json:"attempts"`  // to run one, with those that production joined
+	GPUShare    float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
+	ByteShare   float64          `json:"byte_share"`
+	Drawn       int64            `json:"drawn"`
+	Dropped     map[string]int64 `json:"dropped,omitempty"`
+	Opened      int64            `json:"breaker_opened"`
+	Ladder      []live.Rung      `json:"ladder"`
 }
 
 func (m *measurement) summarize() (Result, error) {
 	st := m.runner.Stats()
 	r := Result{Ladder: m.ladder, Legs: int(st.Executed), Drawn: st.Drawn, Dropped: st.Dropped, Opened: st.Breaker.Opened}
-	pairs, without := arrange(m.done, m.Pairs)
-	r.Mean, r.P90 = compare(pairs, m.Seed)
-	r.NoiseMean, r.NoiseP90 = compare(without, m.Seed)
+	pairs, _ := arrange(m.done, m.Pairs, 1)
+	all, _ := ratios(m.done, m.Pairs, 1, m.Seed)
+	r.Ratios = *all
+	r.Undisturbed, r.Waited = ratios(m.done, m.Pairs, MaxWaited, m.Seed)
 	r.Beside = besideOf(m.done, pairs)
 	var gpu, bytes, legGPU, legBytes float64
 	for _, b := range m.done {
@@ -67,19 +84,53 @@ func (m *measurement) summarize() (Result, error) {
 	return r, nil
 }
 
-// arrange gives the pairs (without, with), and those of blocks without replays that
-// had the same requests.
-func arrange(blocks []Block, n int) (pairs, without []pair) {
+// ratios are those of the pairs in which the servers waited for at most a share of
+// their time, and the median of the blocks' shares. nil: too few pairs, or not known.
+func ratios(blocks []Block, n int, most float64, seed uint64) (out *Ratios, waited float64) {
+	var shares []float64
+	for _, b := range blocks {
+		shares = append(shares, b.Waited)
+	}
+	slices.Sort(shares)
+	if waited = shares[len(shares)/2]; math.IsNaN(shares[0]) {
+		if waited = 0; most < 1 {
+			return nil, 0
+		}
+	}
+	kept, without := arrange(blocks, n, most)
+	kept = slices.DeleteFunc(kept, func(p pair) bool { return p[0] == nil })
+	if len(kept) < fewest || len(without) < 2 {
+		return nil, waited
+	}
+	out = &Ratios{}
+	out.Mean, out.P90 = compare(kept, seed)
+	out.NoiseMean, out.NoiseP90 = compare(without, seed)
+	return out, waited
+}
+
+// arrange gives the pairs (without, with), empty where one of their blocks waited for
+// more than a share of its time, and pairs of the blocks without replays that had the
+// same requests.
+func arrange(blocks []Block, n int, most float64) (pairs, without []pair) {
 	pairs = make([]pair, n)
+	disturbed := make([]bool, n)
 	for _, b := range blocks {
 		k := 0
 		if b.With {
 			k = 1
 		}
 		pairs[b.Pair][k] = b.TTFT
+		disturbed[b.Pair] = disturbed[b.Pair] || b.Waited > most
+	}
+	for i := range pairs {
+		if disturbed[i] {
+			pairs[i] = pair{}
+		}
 	}
 	for i := 0; i+1 < n; i += 2 {
-		without = append(without, pair{pairs[i][0], pairs[i+1][0]})
+		if !disturbed[i] && !disturbed[i+1] {
+			without = append(without, pair{pairs[i][0], pairs[i+1][0]})
+		}
 	}
 	return pairs, without
 }
@@ -115,6 +166,16 @@ func armOf(blocks []Block, with bool, workers int) (a Arm) {
 	return Arm{Requests: len(all), Mean: stat.Mean(all, nil), P90: rank(0.9), P99: rank(0.99), Busy: gpu / (wall * float64(workers))}
 }
 
+func (r *Ratios) text() (text string) {
+	for _, x := range []struct {
+		name string
+		Ratio
+	}{{"mean", r.Mean}, {"p90", r.P90}, {"noise of mean", r.NoiseMean}, {"noise of p90", r.NoiseP90}} {
+		text += fmt.Sprintf("%-18s %8.4f   %.4f to %.4f %16.4f %8d\n", x.name, x.Ratio.Ratio, x.Low, x.High, x.Upper, x.Pairs)
+	}
+	return text
+}
+
 // Print writes the result for people.
 func (r *Result) Print(w io.Writer) error {
 	text := "               requests   mean TTFT         p90         p99   workers busy\n"
@@ -125,11 +186,9 @@ func (r *Result) Print(w io.Writer) error {
 		text += fmt.Sprintf("%-12s %10d %8.1f ms %8.1f ms %8.1f ms %12.0f %%\n", a.name, a.Requests, 1e3*a.Mean, 1e3*a.P90, 1e3*a.P99, 100*a.Busy)
 	}
 	text += "\n                      ratio   95 % interval      at most (95 %)   pairs\n"
-	for _, x := range []struct {
-		name string
-		Ratio
-	}{{"mean", r.Mean}, {"p90", r.P90}, {"noise of mean", r.NoiseMean}, {"noise of p90", r.NoiseP90}} {
-		text += fmt.Sprintf("%-18s %8.4f   %.4f to %.4f %16.4f %8d\n", x.name, x.Ratio.Ratio, x.Low, x.High, x.Upper, x.Pairs)
+	text += r.Ratios.text()
+	if r.Undisturbed != nil {
+		text += fmt.Sprintf("of pairs in which the servers waited for a CPU at most %.0f %% of their time (median %.0f %%):\n%s", 100*MaxWaited, 100*r.Waited, r.Undisturbed.text())
 	}
 	text += fmt.Sprintf("\n%d legs ran (%d drawn, %d attempts), at %.2f %% of GPU-seconds and %.2f %% of bytes; the breaker opened %d times.\n",
 		r.Legs, r.Drawn, r.Attempts, 100*r.GPUShare, 100*r.ByteShare, r.Opened)
