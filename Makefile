@@ -73,6 +73,10 @@ dashboards: ## hold the dashboards' JSON to its definitions, and run each panel'
 	@deploy/install-clickhouse.sh $(OPTIONAL)
 	go test ./dashboards/grafana
 
+.PHONY: dashboards-bench
+dashboards-bench: engine ## what each panel takes over ten million requests, some 10 minutes
+	go test -tags nightly ./dashboards/grafana -run TestTenMillionRequests -count=1 -v -timeout 1h
+
 .PHONY: engine
 engine: ## put the embedded ClickHouse into the user's cache
 	@deploy/install-clickhouse.sh

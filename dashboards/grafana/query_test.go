@@ -158,7 +158,13 @@ var variable = regexp.MustCompile(`\$\{(\w+):(singlequote|sqlstring)\}`)
 
 // expand replaces macros and variables as Grafana and its datasources do.
 func (e expansion) expand(sql string) string {
-	sql = variable.ReplaceAllStringFunc(sql, func(s string) string {
+	at := func(t time.Time) string { return fmt.Sprintf("toDateTime(%d)", t.Unix()) }
+	return strings.NewReplacer("$__fromTime", at(e.from), "$__toTime", at(e.until), "$__interval_s", fmt.Sprint(e.step)).Replace(e.variables(sql))
+}
+
+// variables replaces variables alone.
+func (e expansion) variables(sql string) string {
+	return variable.ReplaceAllStringFunc(sql, func(s string) string {
 		name := variable.FindStringSubmatch(s)[1]
 		switch {
 		case name == "request":
@@ -168,8 +174,6 @@ func (e expansion) expand(sql string) string {
 		}
 		return "'*'"
 	})
-	at := func(t time.Time) string { return fmt.Sprintf("toDateTime(%d)", t.Unix()) }
-	return strings.NewReplacer("$__fromTime", at(e.from), "$__toTime", at(e.until), "$__interval_s", fmt.Sprint(e.step)).Replace(sql)
 }
 
 // answer is a result in the format JSONCompact.
