@@ -75,7 +75,7 @@ that --fail-on lists.`,
 	complete(root, "log-format", "text", "json")
 	root.AddCommand(
 		c.demo(), c.up(), c.collect(), c.load(), c.replay(), c.calibrate(), c.serve(),
-		c.coefficients(), c.verdict(), c.report(), c.tail(), c.dlq(), c.simulate(), c.probe(), c.migrate(), c.rule(), c.config(), c.version())
+		c.coefficients(), c.verdict(), c.evaluate(), c.report(), c.tail(), c.dlq(), c.simulate(), c.probe(), c.migrate(), c.rule(), c.config(), c.version())
 	c.watch(root)
 	return root, c
 }

@@ -15,16 +15,13 @@ func LoggedOf(d *schema.Decision, p *Policy, outcome float64, block int64) (row 
 	if !d.Chosen.OK || d.Chosen.V < 0 || d.Chosen.V >= int64(len(d.Candidates)) || !finite(outcome) {
 		return row, false
 	}
-	chosen, likeliest, all := &d.Candidates[d.Chosen.V], 0, 0.0
+	chosen, all := &d.Candidates[d.Chosen.V], 0.0
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
 		if !(c.Propensity >= 0 && c.Propensity <= 1) {
 			return row, false
 		}
 		all += c.Propensity
-		if c.Propensity > d.Candidates[likeliest].Propensity {
-			likeliest = i
-		}
 	}
 	if !(chosen.Propensity > 0) || math.Abs(all-1) > 1e-3 {
 		return row, false
@@ -34,14 +31,29 @@ func LoggedOf(d *schema.Decision, p *Policy, outcome float64, block int64) (row 
 		row.Target = chosen.Propensity
 		return row, true
 	}
-	before := *d
-	before.Chosen, before.Path = schema.Some(int64(likeliest)), d.Candidates[likeliest].Path
-	path, ok := p.Choose(&before)
+	path, ok := p.Intend(d)
 	if !ok {
 		return row, false
 	}
 	row.target(d, path)
 	return row, true
+}
+
+// Intend is Choose by what was known before a draw: where the deployed policy
+// explored, its likeliest candidate counts as the choice.
+func (p *Policy) Intend(d *schema.Decision) (schema.Path, bool) {
+	if p.Kind == KindLogged || !Explores(d) {
+		return p.Choose(d)
+	}
+	likeliest := 0
+	for i := range d.Candidates {
+		if d.Candidates[i].Propensity > d.Candidates[likeliest].Propensity {
+			likeliest = i
+		}
+	}
+	before := *d
+	before.Chosen, before.Path = schema.Some(int64(likeliest)), d.Candidates[likeliest].Path
+	return p.Choose(&before)
 }
 
 // target fills in what a policy that runs path does.
