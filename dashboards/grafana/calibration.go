@@ -50,7 +50,7 @@ func errorBy() Panel {
 		Text: "Where predictions lean: bias as a share of TTFT. Act on the largest with many requests. A bias on one link alone is that link's law; on one model, its prefill law.",
 		SQL: "SELECT " + named("model") + " AS model, " + named("toString(path)") + " AS path, " + named("link") + " AS link, toFloat64(sum(n_predicted)) AS requests, " + bias + " AS bias, " + absolute + " AS error, " + ratio("sum(sum_error)", "sum(sum_ttft)") + " AS relative FROM " + slices() +
 			" AND n_predicted > 0 GROUP BY model, path, link ORDER BY abs(bias) * requests DESC",
-		Columns: []Column{text("model"), text("path"), text("link"), number("requests", "short"), number("bias", "s"), number("error", "s"), number("relative", "percentunit").steps(Step{-1e9, "orange"}, Step{-0.1, "text"}, Step{0.1, "orange"})}, Empty: noContract}
+		Columns: []Column{text("model"), text("path"), text("link").opens(opensLink), number("requests", "short"), number("bias", "s"), number("error", "s"), number("relative", "percentunit").steps(Step{-1e9, "orange"}, Step{-0.1, "text"}, Step{0.1, "orange"})}, Empty: noContract}
 }
 
 func transferLaws() Panel {

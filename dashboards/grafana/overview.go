@@ -61,7 +61,7 @@ func verdictsPanel() Panel {
 		Text: "The last word on each link and pair of paths: saved is the mean TTFT that the path chosen saved against the other, with its interval. Act where verdict is HURTS. Where it is UNKNOWN, reason says what is lacking.",
 		SQL: "SELECT " + state + " AS verdict, " + named("link") + " AS link, concat(toString(pair_from), ' against ', toString(pair_to)) AS paths, estimate AS saved, lo AS low, hi AS high, toFloat64(legs) AS replays, unknown_share AS `no support`, dateDiff('second', at, now()) AS age, if(reason = '' AND lo IS NULL, 'too little support', reason) AS reason FROM " +
 			headlines + " ORDER BY pair_from = 'fetch' AND pair_to = 'recompute' DESC, verdict = 1 DESC, verdict = 0 DESC, link",
-		Columns: []Column{{Name: "verdict", Type: "number", State: true}, text("link"), text("paths"), number("saved", "s"), number("low", "s"), number("high", "s"), number("replays", "short"), number("no support", "percentunit"), number("age", "s"), text("reason")},
+		Columns: []Column{{Name: "verdict", Type: "number", State: true}, text("link").opens(opensLink), text("paths"), number("saved", "s"), number("low", "s"), number("high", "s"), number("replays", "short"), number("no support", "percentunit"), number("age", "s"), text("reason")},
 		Empty:   noVerdict}
 }
 

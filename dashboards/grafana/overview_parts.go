@@ -95,7 +95,7 @@ func wrongDecisions() Panel {
 		Text: "The decisions of the range with the largest predicted regret, drawn towards the mean of their minute, policy and path. A click on a trace opens the request. Each is a single draw: look for what many of them share (a link, a worker, a size), not at one.",
 		SQL: "SELECT toDateTime(start) AS time, lower(hex(trace)) AS trace, " + named("link") + " AS link, toString(path) AS took, toString(alt_path) AS instead, toFloat64(-shrunk) AS regret, toFloat64(ttft) AS ttft, toFloat64(alt_ttft) AS predicted, toFloat64(tokens_prefix) AS prefix, policy, model FROM " +
 			rollup("worst") + onlyWorst + " AND shrunk < 0 ORDER BY regret DESC LIMIT 50",
-		Columns: []Column{at("time"), {Name: "trace", Type: "text", Link: "kvwhatif-request"}, text("link"), text("took"), text("instead"), number("regret", "s"), number("ttft", "s"), number("predicted", "s"), number("prefix", "short"), text("policy"), text("model")},
+		Columns: []Column{at("time"), text("trace").opens(opensRequest), text("link").opens(opensLink), text("took"), text("instead"), number("regret", "s"), number("ttft", "s"), number("predicted", "s"), number("prefix", "short"), text("policy"), text("model")},
 		Empty:   "No decision of this range looks wrong, or none has a predicted alternative: see coverage."}
 }
 

@@ -27,7 +27,7 @@ type Column struct {
 	Unit  string // of Grafana; "" none
 	Steps []Step // colours from the values on; below them, and where there is none, neutral
 	State bool   // a verdict's number, shown as words: see states
-	Link  string // dashboard that a value opens, with the value as its request
+	Opens string // dashboard and variable that a click on a value opens it with: "uid?var-name"
 }
 
 // Panel is one panel of a dashboard. ID and place are part of what people link to:
@@ -68,6 +68,14 @@ var states = []struct{ text, color string }{
 func text(name string) Column         { return Column{Name: name, Type: "text"} }
 func at(name string) Column           { return Column{Name: name, Type: "time"} }
 func number(name, unit string) Column { return Column{Name: name, Type: "number", Unit: unit} }
+
+// The pages that values open.
+const (
+	opensRequest = "kvwhatif-request?var-request"
+	opensLink    = "kvwhatif-paths?var-link"
+)
+
+func (c Column) opens(page string) Column { c.Opens = page; return c }
 
 func (c Column) steps(s ...Step) Column { c.Steps = s; return c }
 

@@ -160,8 +160,8 @@ func override(kind Kind, c Column) (out []dashboard.DynamicConfigValue) {
 	if kind == Table && (c.State || len(c.Steps) > 0) {
 		add("custom.cellOptions", object{"type": "color-text"})
 	}
-	if c.Link != "" {
-		add("links", []object{{"title": "Open the request", "url": "/d/" + c.Link + "?var-request=${__value.raw}&${datasource:queryparam}&${__url_time_range}"}})
+	if c.Opens != "" {
+		add("links", []object{{"title": "Open it", "url": "/d/" + c.Opens + "=${__value.raw}&${datasource:queryparam}&${__url_time_range}"}})
 	}
 	return out
 }

@@ -184,7 +184,7 @@ func TestUnknownIsNeverGreen(t *testing.T) {
 // Words for people: each panel says what it means and when to act, and why it may
 // be empty.
 func TestPanelsSayWhatToDo(t *testing.T) {
-	uids := map[string]bool{}
+	uids, opened := map[string]bool{}, map[string]bool{}
 	for _, d := range Dashboards() {
 		require.False(t, uids[d.UID])
 		uids[d.UID] = true
@@ -197,9 +197,15 @@ func TestPanelsSayWhatToDo(t *testing.T) {
 			require.NotEmpty(t, p.Columns, p.Title)
 			for _, c := range p.Columns {
 				require.Contains(t, []string{"time", "text", "number"}, c.Type, p.Title)
-				require.True(t, c.Link == "" || strings.HasPrefix(c.Link, "kvwhatif-"), p.Title)
+				page, variable, _ := strings.Cut(c.Opens, "?var-")
+				opened[page] = true
+				require.Equal(t, c.Opens != "", variable != "", p.Title)
 			}
 		}
 	}
-	require.True(t, uids["kvwhatif-request"], "the page that decisions link to")
+	delete(opened, "")
+	require.Len(t, opened, 2)
+	for page := range opened {
+		require.True(t, uids[page], "%s is opened, and is no page", page)
+	}
 }
