@@ -23,7 +23,7 @@ over a restart: "kvwhatif replay stop" (and "resume"), the file --kill-file, SIG
 breaker holds replays where production's p99 TTFT is worse beside them. See what
 would run, and cost, with "kvwhatif replay plan".`,
 		app.Replay, "kafka", "dir", "listen")
-	cmd.Flags().String("executor", "", "what runs the legs: http://... of kvwhatif simulate --legs, or [WORKER=]vllm+http://..., sglang+http://..., openai+http://..., with commas between servers")
+	cmd.Flags().String("executor", "", "what runs the legs: http://... of kvwhatif simulate --legs, or [WORKER=]vllm+http://..., sglang+http://..., llamacpp+http://..., openai+http://..., with commas between servers")
 	cmd.Flags().String("engine-tier", "", "tier of the cache beside the engines: cpu, disk, object or peer [no fetches]")
 	cmd.Flags().Bool("engine-may-drop", false, "an engine's own prefix cache may be dropped before a fetch, production's blocks in it too")
 	cmd.Flags().String("otlp", "", "host:port of the collector that results are sent to [127.0.0.1:4317]")

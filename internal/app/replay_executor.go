@@ -26,11 +26,13 @@ type EngineSettings struct {
 	BlockTokens     int    `koanf:"block_tokens"`        // of a prefix block of decisions; 0: a prefix is spread evenly over its blocks
 	Tokens          string `koanf:"tokens"`              // token ids that prompts are made of, FIRST-END; empty: 1000-30000
 	NamespaceTokens int    `koanf:"namespace_tokens"`    // of the prefix that fetches read; 0: 32768
+
+	Llama LlamaSettings `koanf:"llama"` // of llama.cpp servers only
 }
 
 // executorHelp says what --executor may be.
 const executorHelp = "give --executor URL of what runs the legs: http://... of `kvwhatif simulate --legs` or another that answers " + execute.LegsPath +
-	", or servers of an engine, [WORKER=]vllm+http://HOST:PORT, sglang+http://... or openai+http://..., with commas between them"
+	", or servers of an engine, [WORKER=]vllm+http://HOST:PORT, sglang+http://..., llamacpp+http://... or openai+http://..., with commas between them"
 
 // servings makes an executor on servers of an engine, by the engine's name.
 var servings = map[string]func(execute.ServingConfig) (*execute.Serving, error){
@@ -53,6 +55,9 @@ func (s ReplaySettings) executor() (execute.Executor, error) {
 		}
 		return ex, nil
 	}
+	if kind == kindLlama {
+		return s.Engine.llama(workers)
+	}
 	cfg, err := s.Engine.config()
 	if err != nil {
 		return nil, err
@@ -74,7 +79,7 @@ func parseServers(text string) (kind string, workers []execute.ServingWorker, er
 			name, at = "", strings.TrimSpace(part)
 		}
 		this, rest, ok := strings.Cut(at, "+")
-		if !ok || servings[this] == nil {
+		if !ok || (servings[this] == nil && this != kindLlama) {
 			if i == 0 && name == "" && !strings.Contains(text, ",") {
 				return "", nil, nil
 			}
@@ -120,18 +125,20 @@ func (e EngineSettings) config() (execute.ServingConfig, error) {
 // probeExecutor finds out what an executor on engines can force, and logs it. A
 // server that is not there yet is asked again at its first leg.
 func probeExecutor(ctx context.Context, ex execute.Executor, log *slog.Logger) error {
-	serving, ok := ex.(*execute.Serving)
+	capable, ok := ex.(execute.Capable)
 	if !ok {
 		return nil
 	}
-	if err := serving.Probe(ctx); errors.Is(err, execute.ErrUnavailable) {
-		log.Warn("replay: an engine does not answer yet, and is asked again at its first leg", "error", err)
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("replay.executor: %w", err)
+	if serving, ok := ex.(*execute.Serving); ok {
+		if err := serving.Probe(ctx); errors.Is(err, execute.ErrUnavailable) {
+			log.Warn("replay: an engine does not answer yet, and is asked again at its first leg", "error", err)
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("replay.executor: %w", err)
+		}
+		log.Info("replay: engines", "versions", serving.Versions())
 	}
-	log.Info("replay: engines", "versions", serving.Versions())
-	for _, c := range serving.Capabilities() {
+	for _, c := range capable.Capabilities() {
 		if !c.Can {
 			log.Warn("replay: a path can not be forced, its legs will be refused", "worker", c.Worker, "path", c.Path.String(), "why", c.Why)
 		}

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvwhatif/kvwhatif/replay/execute"
+	"github.com/kvwhatif/kvwhatif/schema"
 )
 
 func TestExecutorIsWhatItsURLSays(t *testing.T) {
@@ -42,6 +44,60 @@ func TestExecutorIsWhatItsURLSays(t *testing.T) {
 	}
 	for says, e := range map[string]EngineSettings{"engine.tier": {Tier: "tape"}, "engine.tokens": {Tokens: "500-3"}} {
 		_, err := ReplaySettings{Executor: "vllm+http://a:1", Engine: e}.executor()
+		assert.ErrorContains(t, err, says)
+	}
+}
+
+// llamaSettings are complete ones for workers w1 and w2.
+func llamaSettings(dir string) ReplaySettings {
+	return ReplaySettings{
+		Executor: "w1=llamacpp+http://10.0.0.1:8080,w2=llamacpp+http://10.0.0.2:8080",
+		Engine: EngineSettings{Tier: "disk", Llama: LlamaSettings{
+			Slot: "1", SavePath: []string{"/srv/slots", "w2=/srv/w2"}, TierDir: dir, TierRate: 1e9, TierLinks: []string{"rack-2", "rack-1"},
+		}},
+	}
+}
+
+func TestExecutorOnLlamaServers(t *testing.T) {
+	dir := t.TempDir()
+	ex, err := llamaSettings(dir).executor()
+	require.NoError(t, err)
+	for _, c := range ex.(execute.Capable).Capabilities() {
+		assert.True(t, c.Can, "%s on %s: %s", c.Path, c.Worker, c.Why)
+	}
+	var links []string
+	for _, n := range ex.(execute.Keeper).Namespaces() {
+		links = append(links, n.Tier+" over "+n.Link)
+		assert.DirExists(t, filepath.Join(dir, n.Link))
+	}
+	assert.Equal(t, []string{"disk over rack-1", "disk over rack-2"}, links)
+
+	none := llamaSettings(dir)
+	none.Engine.Tier, none.Engine.Llama.TierDir, none.Engine.Llama.TierRate, none.Engine.Llama.TierLinks = "", "", 0, nil
+	ex, err = none.executor()
+	require.NoError(t, err)
+	for _, c := range ex.(execute.Capable).Capabilities() {
+		assert.Equal(t, c.Path != schema.PathFetch, c.Can, "%s on %s: %s", c.Path, c.Worker, c.Why)
+	}
+}
+
+func TestLlamaSettingsThatDoNotDo(t *testing.T) {
+	for says, change := range map[string]func(*EngineSettings){
+		"llama.slot is":                  func(e *EngineSettings) { e.Llama.Slot = "" },
+		"llama.slot is \"-1\"":           func(e *EngineSettings) { e.Llama.Slot = "-1" },
+		"no directory for worker \"w1\"": func(e *EngineSettings) { e.Llama.SavePath = []string{"w2=/srv/w2"} },
+		"--executor does not have":       func(e *EngineSettings) { e.Llama.SavePath = []string{"/srv", "w3=/srv/w3"} },
+		"one directory for all":          func(e *EngineSettings) { e.Llama.SavePath = []string{"/a", "/b"} },
+		"fetches need all":               func(e *EngineSettings) { e.Tier = "" },
+		"tier_rate (such as":             func(e *EngineSettings) { e.Llama.TierRate = 0 },
+		"tier_links":                     func(e *EngineSettings) { e.Llama.TierLinks = nil },
+		"name a link":                    func(e *EngineSettings) { e.Llama.TierLinks = []string{".."} },
+		"not for llama.cpp":              func(e *EngineSettings) { e.Token = "secret" },
+		"engine.tier is":                 func(e *EngineSettings) { e.Tier = "tape" },
+	} {
+		s := llamaSettings(t.TempDir())
+		change(&s.Engine)
+		_, err := s.executor()
 		assert.ErrorContains(t, err, says)
 	}
 }
