@@ -135,6 +135,10 @@ type Verdict struct {
 	Replays  int64  `json:"replays"`  // replays that Own rests on
 	Reason   string `json:"reason"`   // why it is unknown
 	Action   string `json:"action"`   // what to do; a default is written where it is ""
+
+	At   time.Time `json:"at,omitzero"`   // when it was estimated; zero: with the report
+	From time.Time `json:"from,omitzero"` // of the decisions that it is of, where that is not the report's window
+	To   time.Time `json:"until,omitzero"`
 }
 
 // Benefit is one row of "where it helps": a slice of the requests by one
@@ -211,6 +215,7 @@ type Arm struct {
 // Decision is one of the worst decisions. Its regret is a prediction, shrunk
 // towards its group's mean, for a single request has a single draw.
 type Decision struct {
+	ID          string    `json:"id"` // of its row, hex; "" where it is not known
 	Trace       string    `json:"trace"`
 	At          time.Time `json:"at"`
 	Path        string    `json:"path"`

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bytes"
 	"embed"
-	"fmt"
 	"html/template"
 	"io"
 	"reflect"
@@ -23,12 +21,5 @@ var tmpl = template.Must(template.New("page.html.tmpl").Funcs(template.FuncMap{
 // Render writes d as one HTML file that asks nothing of any server. It writes
 // only once the whole page was made, so an error leaves w without half a page.
 func Render(w io.Writer, d Data) error {
-	var page bytes.Buffer
-	if err := tmpl.Execute(&page, newPage(d)); err != nil {
-		return fmt.Errorf("report: draw the page: %w", err)
-	}
-	if _, err := w.Write(page.Bytes()); err != nil {
-		return fmt.Errorf("report: write the page: %w", err)
-	}
-	return nil
+	return draw(w, "page.html.tmpl", newPage(d))
 }

@@ -206,6 +206,19 @@ func split(all []Verdict) (first, moreLinks, others []*Verdict) {
 	return first, moreLinks, others
 }
 
+// age says when and of which decisions a verdict was said, where that is not with
+// the report.
+func (v *Verdict) age() string {
+	if v.At.IsZero() {
+		return ""
+	}
+	s := "Estimated at " + moment(v.At)
+	if !v.From.IsZero() && !v.To.IsZero() {
+		s += ", of the decisions from " + moment(v.From) + " to " + moment(v.To)
+	}
+	return s + "."
+}
+
 // Word is the state in capitals, as it is shown.
 func (v *Verdict) Word() string { return strings.ToUpper(string(v.Shown())) }
 

@@ -20,6 +20,10 @@ type page struct {
 	Caveat  string // of effects on other requests
 
 	MoreLinks, Others verdictRows
+
+	Live     *Live         // nil: the page is a file
+	Kind     string        // of a live page: "report", "request", "problem"
+	Requests []requestView // of the page of a request
 }
 
 // fact is a name and what it is.

@@ -19,7 +19,9 @@ type bar struct {
 	Desc                 string
 }
 
-type segment struct{ Class, X, Width, Title string }
+// segment is one stage of a bar. Y and Height are its lane, where the stages are
+// drawn one under the other.
+type segment struct{ Class, X, Width, Title, Y, Height string }
 
 // stageNames are the stages in the order in which they happen, with the class
 // that draws each.
@@ -27,6 +29,9 @@ var stageNames = []struct{ Name, Class string }{
 	{"GPU queue", "s-gpu"}, {"exposed stall", "s-stall"}, {"restore", "s-restore"},
 	{"prefill", "s-prefill"}, {"remainder", "s-rest"},
 }
+
+// lane is the height of one stage where each has its own, per cent of the plot.
+const lane = 100.0 / 5
 
 func (s *Stages) values() [5]float64 {
 	return [5]float64{s.GPUQueue, s.ExposedStall, s.Restore, s.Prefill, s.Remainder}
@@ -108,7 +113,8 @@ func newBar(s scale, r *Stages) bar {
 		} else {
 			up += v
 		}
-		b.Parts = append(b.Parts, segment{stageNames[i].Class, pct(s.at(from)), pct(s.at(to) - s.at(from)), stageNames[i].Name + ": " + text})
+		b.Parts = append(b.Parts, segment{stageNames[i].Class, pct(s.at(from)), pct(s.at(to) - s.at(from)), stageNames[i].Name + ": " + text,
+			pct(float64(i) * lane), pct(lane)})
 	}
 	b.Desc += "TTFT " + b.TTFT
 	b.Sum = "sums"
@@ -116,78 +122,4 @@ func newBar(s scale, r *Stages) bar {
 		b.Sum = "off by " + seconds(r.off())
 	}
 	return b
-}
-
-// worstView is the table of worst decisions, and the first of them drawn.
-type worstView struct {
-	Rows  []worstRow
-	More  []worstRow // beyond maxWorst
-	First *waterfall
-}
-
-type worstRow struct {
-	Trace, At, Path, Link, Observed, Predicted, Regret string
-}
-
-type waterfall struct {
-	Trace, Regret string
-	Bars          [2]bar // taken, not taken
-	Ticks         []tick
-}
-
-// maxWorst is how many decisions are shown at once.
-const maxWorst = 10
-
-func newWorst(all []Decision) (w worstView) {
-	var times []Number
-	for i := range all {
-		times = append(times, all[i].Observed, all[i].Predicted, all[i].Regret)
-	}
-	word := oneUnit(times...)
-	for i := range all {
-		d := &all[i]
-		w.Rows = append(w.Rows, worstRow{
-			Trace: d.Trace, At: moment(d.At), Path: orUnlabelled(d.Path) + " → " + orUnlabelled(d.Alternative),
-			Link: d.Link, Observed: word(d.Observed), Predicted: word(d.Predicted), Regret: word(d.Regret),
-		})
-	}
-	if len(w.Rows) > maxWorst {
-		w.Rows, w.More = w.Rows[:maxWorst], w.Rows[maxWorst:]
-	}
-	if len(all) > 0 && (all[0].Taken.TTFT.Known() || all[0].NotTaken.TTFT.Known()) {
-		w.First = newWaterfall(&all[0])
-	}
-	return w
-}
-
-// stages makes a timeline a row: what no stage explains is its remainder.
-func (t *Timeline) stages(name string) Stages {
-	or0 := func(n Number) float64 {
-		if n.Known() {
-			return n.V
-		}
-		return 0
-	}
-	s := Stages{Path: name, GPUQueue: or0(t.GPUQueue), ExposedStall: or0(t.ExposedStall), Restore: or0(t.Restore), Prefill: or0(t.Prefill), TTFT: or0(t.TTFT)}
-	s.Remainder = s.TTFT - s.GPUQueue - s.ExposedStall - s.Restore - s.Prefill
-	if math.Abs(s.Remainder) < dust {
-		s.Remainder = 0
-	}
-	return s
-}
-
-func newWaterfall(d *Decision) *waterfall {
-	rows := []Stages{
-		d.Taken.stages("Taken: " + orUnlabelled(d.Path) + " (observed)"),
-		d.NotTaken.stages("Not taken: " + orUnlabelled(d.Alternative) + " (predicted)"),
-	}
-	s := stageScale(rows)
-	w := &waterfall{Trace: d.Trace, Regret: number(d.Regret), Ticks: s.ticks(seconds)}
-	for i, t := range []*Timeline{&d.Taken, &d.NotTaken} {
-		w.Bars[i] = newBar(s, &rows[i])
-		if !t.TTFT.Known() {
-			w.Bars[i].TTFT, w.Bars[i].Parts = unknownWord, nil
-		}
-	}
-	return w
 }

@@ -5,9 +5,9 @@ type glance struct{ Kind, Figure, Text string }
 
 // card is one verdict.
 type card struct {
-	Kind, Word, Scope, Say, Do string
-	Effects                    []effect
-	Ticks                      []tick
+	Kind, Word, Scope, Say, Do, Age string
+	Effects                         []effect
+	Ticks                           []tick
 }
 
 // effect is one of own, others and net of a verdict.
@@ -129,7 +129,7 @@ func newCard(v *Verdict) card {
 	c := card{
 		Kind: string(v.Shown()), Word: v.Word(),
 		Scope: v.where() + ": " + v.pair(),
-		Say:   v.say(), Do: v.Do(), Ticks: s.ticks(axisWord),
+		Say:   v.say(), Do: v.Do(), Age: v.age(), Ticks: s.ticks(axisWord),
 	}
 	if v.Own.Known() || v.Others.Known() || v.Net.Known() {
 		c.Effects = []effect{
