@@ -11,7 +11,6 @@ import (
 
 	"github.com/kvwhatif/kvwhatif/internal/app"
 	"github.com/kvwhatif/kvwhatif/internal/config/units"
-	"github.com/kvwhatif/kvwhatif/replay/evaluate"
 )
 
 // evaluateFlags are what evaluate is asked.
@@ -50,7 +49,7 @@ answer, or 4 where it is one that --fail-on lists.`,
 	flags.StringVar(&o.Model, "model", "", "only requests of this model")
 	flags.StringVar(&o.Tier, "tier", "", "only prefixes in this tier: gpu, cpu, disk, object or peer")
 	flags.StringVar(&o.Link, "link", "", "only requests that used this link or could have")
-	flags.Float64Var(&o.Limit, "limit", evaluate.DefaultFeedbackLimit, "change of a link's or the GPUs' load above which others notice, 0 to 1")
+	flags.Float64Var(&o.Limit, "limit", app.DefaultFeedbackLimit, "change of a link's or the GPUs' load above which others notice, 0 to 1")
 	flags.IntVar(&o.Runs, "runs", 5, "of the simulated fleet, under each policy")
 	flags.Uint64Var(&o.Seed, "seed", 1, "of the simulator's noise")
 	flags.StringSliceVar(&f.failOn, "fail-on", nil, "exit with 4 on these answers: "+strings.Join(app.EvaluatedStates(), ", "))
@@ -125,7 +124,7 @@ func policySchema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Prints the JSON Schema of a policy file", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := io.WriteString(cmd.OutOrStdout(), string(evaluate.PolicySchema))
+			_, err := io.WriteString(cmd.OutOrStdout(), app.PolicySchema())
 			return err
 		},
 	}

@@ -13,6 +13,13 @@ import (
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 )
 
+// PolicySchema is the JSON Schema of a policy file.
+func PolicySchema() string { return string(evaluate.PolicySchema) }
+
+// DefaultFeedbackLimit is the change of load above which single requests do not
+// answer for a policy.
+const DefaultFeedbackLimit = evaluate.DefaultFeedbackLimit
+
 // readPolicy reads a policy file, YAML or JSON, and the coefficient document that it
 // names, which lies beside it.
 func readPolicy(path string) (*evaluate.Policy, error) {
