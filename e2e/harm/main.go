@@ -26,6 +26,7 @@ const limit = 1.05
 
 func main() {
 	s := engine.Default()
+	dump := flag.String("blocks", "", "file to write every block's requests to, as JSON lines")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.IntVar(&s.Pairs, "pairs", s.Pairs, "of blocks, even")
 	flag.IntVar(&s.Traffic.Requests, "requests", s.Traffic.Requests, "of a block")
@@ -40,7 +41,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	r, err := run(ctx, s)
+	r, err := run(ctx, s, *dump)
 	if err == nil {
 		err = write(os.Stdout, &r, *asJSON)
 	}
@@ -54,11 +55,11 @@ func main() {
 	}
 }
 
-// above judges by the undisturbed pairs where there are some.
+// above judges by the adjusted ratios where there are some.
 func above(r *engine.Result) bool {
 	by := &r.Ratios
-	if r.Undisturbed != nil {
-		by = r.Undisturbed
+	if r.Adjusted != nil {
+		by = r.Adjusted
 	}
 	return by.Mean.Upper > limit || by.P90.Upper > limit
 }
@@ -72,15 +73,27 @@ type report struct {
 	Load  []string  `json:"load_average"` // before and after
 }
 
-func run(ctx context.Context, s engine.Settings) (out report, err error) {
+func run(ctx context.Context, s engine.Settings, dump string) (out report, err error) {
 	dir, err := os.MkdirTemp("", "kvwhatif-harm-")
 	if err != nil {
 		return out, err
 	}
 	defer os.RemoveAll(dir)
 	out.Began, out.CPUs, out.Load = time.Now().UTC(), runtime.NumCPU(), []string{load()}
+	blocks := io.Discard
+	if dump != "" {
+		file, err := os.Create(dump)
+		if err != nil {
+			return out, err
+		}
+		defer file.Close()
+		blocks = file
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	out.Result, err = engine.Measure(ctx, dir, s, log, func(b engine.Block) {
+		if err := json.NewEncoder(blocks).Encode(b); err != nil {
+			log.Warn("harm: a block was not written", "error", err)
+		}
 		sum := 0.0
 		for _, x := range b.TTFT {
 			sum += x

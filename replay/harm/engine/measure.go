@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"time"
@@ -24,16 +23,16 @@ import (
 
 // Block is some requests on end, with or without a replayer beside them.
 type Block struct {
-	Pair    int
-	With    bool
-	TTFT    []float64 // seconds, in the order of the requests
-	Beside  []bool    // which of them met a leg on their worker
-	Wall    float64   // seconds
-	GPU     float64   // GPU-seconds of its requests: prefill and restoration
-	Bytes   float64   // that they moved
-	Legs    int       // attempts at one
-	LegCost execute.Cost
-	Waited  float64 // share of the time that the servers could have run and had no CPU, 0 to 1; NaN: not known
+	Pair    int          `json:"pair"`
+	With    bool         `json:"with"`
+	TTFT    []float64    `json:"ttft_seconds"` // in the order of the requests
+	Beside  []bool       `json:"beside"`       // which of them met a leg on their worker
+	Wall    float64      `json:"wall_seconds"`
+	GPU     float64      `json:"gpu_seconds"` // of its requests: prefill and restoration
+	Bytes   float64      `json:"bytes"`       // that they moved
+	Legs    int          `json:"legs"`        // attempts at one
+	LegCost execute.Cost `json:"leg_cost"`
+	Waited  float64      `json:"waited"` // share of the time that the servers could have run and had no CPU, 0 to 1; −1: not known
 }
 
 // ladderTokens are the prompts that are measured before the traffic.
@@ -201,7 +200,7 @@ func (m *measurement) waiting() func() float64 {
 	return func() float64 {
 		r, w, err := m.fleet.CPU()
 		if err != nil {
-			return math.NaN()
+			return -1
 		}
 		return (w - waited).Seconds() / (r - ran + w - waited).Seconds()
 	}

@@ -36,40 +36,35 @@ type Ratios struct {
 	NoiseP90  Ratio `json:"noise_p90"`
 }
 
-// MaxWaited is the share of the time in which the servers could have run, but others
-// had the CPUs, up to which a pair of blocks is undisturbed.
-const MaxWaited = 0.5
-
-// fewest pairs that a ratio is made of.
-const fewest = 4
-
-// Result is what a measurement came to. Undisturbed is of pairs in both blocks of
-// which the servers had the CPU for at least half of the time that they asked for
-// it; nil where that is not known, or of too few pairs.
+// Result is what a measurement came to. Adjusted is the same ratios with less noise:
+// adjusted for the time that the servers could have run, but others had the CPUs,
+// which replays do not change; nil where that is not known.
 type Result struct {
 	Without Arm `json:"without"`
 	With    Arm `json:"with"`
 	Ratios
-	Undisturbed *Ratios          `json:"undisturbed"`
-	Waited      float64          `json:"waited"` // share of the servers' time, median of the blocks; 0 where it is not known
-	Beside      Beside           `json:"beside"`
-	Legs        int              `json:"legs"`      // that ran
-	Attempts    int              `json:"attempts"`  // to run one, with those that production joined
-	GPUShare    float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
-	ByteShare   float64          `json:"byte_share"`
-	Drawn       int64            `json:"drawn"`
-	Dropped     map[string]int64 `json:"dropped,omitempty"`
-	Opened      int64            `json:"breaker_opened"`
-	Ladder      []live.Rung      `json:"ladder"`
+	Adjusted  *Ratios          `json:"adjusted"`
+	Waited    float64          `json:"waited"` // share of the servers' time, median of the blocks; −1: not known
+	Beside    Beside           `json:"beside"`
+	Legs      int              `json:"legs"`      // that ran
+	Attempts  int              `json:"attempts"`  // to run one, with those that production joined
+	GPUShare  float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
+	ByteShare float64          `json:"byte_share"`
+	Drawn     int64            `json:"drawn"`
+	Dropped   map[string]int64 `json:"dropped,omitempty"`
+	Opened    int64            `json:"breaker_opened"`
+	Ladder    []live.Rung      `json:"ladder"`
 }
 
 func (m *measurement) summarize() (Result, error) {
 	st := m.runner.Stats()
 	r := Result{Ladder: m.ladder, Legs: int(st.Executed), Drawn: st.Drawn, Dropped: st.Dropped, Opened: st.Breaker.Opened}
-	pairs, _ := arrange(m.done, m.Pairs, 1)
-	all, _ := ratios(m.done, m.Pairs, 1, m.Seed)
-	r.Ratios = *all
-	r.Undisturbed, r.Waited = ratios(m.done, m.Pairs, MaxWaited, m.Seed)
+	pairs, without := arrange(m.done, m.Pairs)
+	r.Ratios = ratios(pairs, without, false, m.Seed)
+	if r.Waited = waited(m.done); r.Waited >= 0 {
+		adjusted := ratios(pairs, without, true, m.Seed)
+		r.Adjusted = &adjusted
+	}
 	r.Beside = besideOf(m.done, pairs)
 	var gpu, bytes, legGPU, legBytes float64
 	for _, b := range m.done {
@@ -84,53 +79,39 @@ func (m *measurement) summarize() (Result, error) {
 	return r, nil
 }
 
-// ratios are those of the pairs in which the servers waited for at most a share of
-// their time, and the median of the blocks' shares. nil: too few pairs, or not known.
-func ratios(blocks []Block, n int, most float64, seed uint64) (out *Ratios, waited float64) {
+func ratios(pairs, without []pair, adjusted bool, seed uint64) (out Ratios) {
+	out.Mean, out.P90 = compare(pairs, adjusted, seed)
+	out.NoiseMean, out.NoiseP90 = compare(without, adjusted, seed)
+	return out
+}
+
+// waited is the median of the blocks' shares; −1 where some is not known.
+func waited(blocks []Block) float64 {
 	var shares []float64
 	for _, b := range blocks {
+		if b.Waited < 0 {
+			return -1
+		}
 		shares = append(shares, b.Waited)
 	}
 	slices.Sort(shares)
-	if waited = shares[len(shares)/2]; math.IsNaN(shares[0]) {
-		if waited = 0; most < 1 {
-			return nil, 0
-		}
-	}
-	kept, without := arrange(blocks, n, most)
-	kept = slices.DeleteFunc(kept, func(p pair) bool { return p[0] == nil })
-	if len(kept) < fewest || len(without) < 2 {
-		return nil, waited
-	}
-	out = &Ratios{}
-	out.Mean, out.P90 = compare(kept, seed)
-	out.NoiseMean, out.NoiseP90 = compare(without, seed)
-	return out, waited
+	return shares[len(shares)/2]
 }
 
-// arrange gives the pairs (without, with), empty where one of their blocks waited for
-// more than a share of its time, and pairs of the blocks without replays that had the
-// same requests.
-func arrange(blocks []Block, n int, most float64) (pairs, without []pair) {
+// arrange gives the pairs (without, with), and pairs of the blocks without replays
+// that had the same requests.
+func arrange(blocks []Block, n int) (pairs, without []pair) {
 	pairs = make([]pair, n)
-	disturbed := make([]bool, n)
 	for _, b := range blocks {
 		k := 0
 		if b.With {
 			k = 1
 		}
-		pairs[b.Pair][k] = b.TTFT
-		disturbed[b.Pair] = disturbed[b.Pair] || b.Waited > most
-	}
-	for i := range pairs {
-		if disturbed[i] {
-			pairs[i] = pair{}
-		}
+		pairs[b.Pair].ttft[k], pairs[b.Pair].waited[k] = b.TTFT, b.Waited
 	}
 	for i := 0; i+1 < n; i += 2 {
-		if !disturbed[i] && !disturbed[i+1] {
-			without = append(without, pair{pairs[i][0], pairs[i+1][0]})
-		}
+		p, q := &pairs[i], &pairs[i+1]
+		without = append(without, pair{[2][]float64{p.ttft[0], q.ttft[0]}, [2]float64{p.waited[0], q.waited[0]}})
 	}
 	return pairs, without
 }
@@ -140,7 +121,7 @@ func besideOf(blocks []Block, pairs []pair) Beside {
 	for _, b := range blocks {
 		for i, met := range b.Beside {
 			if met && b.With {
-				extra = append(extra, b.TTFT[i]-pairs[b.Pair][0][i])
+				extra = append(extra, b.TTFT[i]-pairs[b.Pair].ttft[0][i])
 			}
 		}
 	}
@@ -187,8 +168,8 @@ func (r *Result) Print(w io.Writer) error {
 	}
 	text += "\n                      ratio   95 % interval      at most (95 %)   pairs\n"
 	text += r.Ratios.text()
-	if r.Undisturbed != nil {
-		text += fmt.Sprintf("of pairs in which the servers waited for a CPU at most %.0f %% of their time (median %.0f %%):\n%s", 100*MaxWaited, 100*r.Waited, r.Undisturbed.text())
+	if r.Adjusted != nil {
+		text += fmt.Sprintf("adjusted for the CPU time that others took (the servers waited %.0f %% of their time, median):\n%s", 100*r.Waited, r.Adjusted.text())
 	}
 	text += fmt.Sprintf("\n%d legs ran (%d drawn, %d attempts), at %.2f %% of GPU-seconds and %.2f %% of bytes; the breaker opened %d times.\n",
 		r.Legs, r.Drawn, r.Attempts, 100*r.GPUShare, 100*r.ByteShare, r.Opened)
