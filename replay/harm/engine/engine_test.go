@@ -46,7 +46,7 @@ func TestCompareCovers(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			var within, below [2]int
 			for range worlds {
-				mean, p90 := compareBy(draw(rng, 40, 10, harm), adjusted, rng.Uint64(), 200)
+				mean, p90 := compareBy(draw(rng, 40, 10, harm), adjusted, rng.Uint64(), 100)
 				for i, r := range []Ratio{mean, p90} {
 					width[a] += r.High - r.Low
 					if r.Low <= 1+harm && 1+harm <= r.High {
