@@ -35,6 +35,7 @@ type Value struct {
 
 	N       int // requests that it is of
 	Unknown int // requests left out: no TTFT, or moved by a pair of paths that is not known
+	Stuck   int // of the Unknown, those that d runs another way
 	Moved   int // of the N, those that d runs another way
 	Legs    int // replays behind it
 	Blocks  int
@@ -72,10 +73,10 @@ func (t *Target) Value(keep func(*Decision) bool) Value {
 		p, s := t.ix.pair(moved[k], k[0], k[1], t.model(k))
 		v.Pairs = append(v.Pairs, p)
 		if !p.Known {
-			v.Unknown += len(moved[k])
+			v.Unknown, v.Stuck = v.Unknown+len(moved[k]), v.Stuck+len(moved[k])
 			continue
 		}
-		v.Unknown += p.Unknown + p.Infeasible
+		v.Unknown, v.Stuck = v.Unknown+p.Unknown+p.Infeasible, v.Stuck+p.Unknown+p.Infeasible
 		v.Moved, v.Legs = v.Moved+p.N, v.Legs+p.Legs
 		known = append(known, s)
 		for i := range s.rows {
@@ -139,10 +140,14 @@ func (t *Target) refuse(v *Value) string {
 	if v.N == 0 && all == 0 {
 		return "no request with a decision"
 	}
-	if v.N > 0 && float64(v.Unknown) <= t.ix.opt.MaxUnknown*float64(all) {
+	most := t.ix.opt.MaxUnknown
+	why := fmt.Sprintf("nothing can be said of %d of %d requests", v.Unknown, all)
+	switch {
+	case float64(v.Stuck) > most*float64(v.Moved+v.Stuck): // what stays says nothing of the policy
+		why = fmt.Sprintf("nothing can be said of %d of the %d requests that it would run another way", v.Stuck, v.Moved+v.Stuck)
+	case v.N > 0 && float64(v.Unknown) <= most*float64(all):
 		return ""
 	}
-	why := fmt.Sprintf("nothing can be said of %d of %d requests", v.Unknown, all)
 	worst := -1
 	for i, p := range v.Pairs {
 		if !p.Known && (worst < 0 || p.N > v.Pairs[worst].N) {

@@ -113,6 +113,11 @@ func TestValueRefuses(t *testing.T) {
 	assert.Contains(t, none.Why, "from fetch to recompute")
 	assert.True(t, math.IsNaN(none.Value) && math.IsNaN(none.Change))
 	assert.Equal(t, 1.0, none.UnknownShare())
+	few := recomputes(in, func(d *Decision) bool { return d.ID[0] < 24 }) // a tenth: what stays must not answer for it
+	some := NewTarget(Input{Decisions: in.Decisions}, Options{}, few).Value(nil)
+	assert.False(t, some.Known)
+	assert.Contains(t, some.Why, "it would run another way")
+	assert.Equal(t, len(few), some.Stuck)
 	assert.Contains(t, NewTarget(Input{}, Options{}, nil).Value(nil).Why, "no request")
 
 	for id := range to {
