@@ -50,6 +50,7 @@ answer, or 4 where it is one that --fail-on lists.`,
 	flags.StringVar(&o.Tier, "tier", "", "only prefixes in this tier: gpu, cpu, disk, object or peer")
 	flags.StringVar(&o.Link, "link", "", "only requests that used this link or could have")
 	flags.Float64Var(&o.Limit, "limit", app.DefaultFeedbackLimit, "change of a link's or the GPUs' load above which others notice, 0 to 1")
+	flags.StringVar(&o.Coefficients, "coefficients", "", "file of the document that the simulated fleet's laws are taken from [the newest published, else the policy's]")
 	flags.IntVar(&o.Runs, "runs", 5, "of the simulated fleet, under each policy")
 	flags.Uint64Var(&o.Seed, "seed", 1, "of the simulator's noise")
 	flags.StringSliceVar(&f.failOn, "fail-on", nil, "exit with 4 on these answers: "+strings.Join(app.EvaluatedStates(), ", "))

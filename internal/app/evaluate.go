@@ -24,6 +24,7 @@ type EvaluateOptions struct {
 	Settle                    time.Duration // younger requests are left out where Until is zero; 0: as long as a replay may take
 	Policy, Model, Tier, Link string        // scope
 	Limit                     float64       // change of load above which single requests do not answer; 0: evaluate.DefaultFeedbackLimit
+	Coefficients              string        // file of the simulated fleet's document; empty: the newest that is published, else the policy's
 	Runs                      int           // of the simulator, of each policy; 0: 5
 	Seed                      uint64        // of the simulator
 }
@@ -59,7 +60,7 @@ type evaluation struct {
 	settings *Settings
 	options  EvaluateOptions
 	policy   *evaluate.Policy
-	document *schema.Document // the newest; nil where there is none
+	document *schema.Document // of the fleet's laws; nil where there is none
 	sample   *verdict.Sample
 	decided  map[schema.RowID]*decided
 	order    []schema.RowID // of decided, by time
@@ -93,16 +94,29 @@ func (e *evaluation) read(ctx context.Context, conn driver.Conn, w verdict.Windo
 		}
 		return slices.Compare(a[:], b[:])
 	})
-	switch latest, err := publish.Latest(ctx, publish.NewClickHouse(conn)); {
-	case err == nil:
-		e.document = &latest.Document
-	case !errors.Is(err, publish.ErrNotFound):
+	if e.document, err = e.laws(ctx, conn); err != nil {
 		return err
 	}
 	if e.sample.Undrawn > 0 {
 		e.out.Notes = append(e.out.Notes, fmt.Sprintf("%d decisions left out: made before replaying began", e.sample.Undrawn))
 	}
 	return nil
+}
+
+// laws gives the document that the fleet's laws are taken from; nil where there is
+// none.
+func (e *evaluation) laws(ctx context.Context, conn driver.Conn) (*schema.Document, error) {
+	if e.options.Coefficients != "" {
+		return documentIn(e.options.Coefficients)
+	}
+	latest, err := publish.Latest(ctx, publish.NewClickHouse(conn))
+	switch {
+	case err == nil:
+		return &latest.Document, nil
+	case errors.Is(err, publish.ErrNotFound):
+		return e.policy.Document, nil
+	}
+	return nil, err
 }
 
 // value asks every method, and says which one answers.

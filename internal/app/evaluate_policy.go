@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/kvwhatif/kvwhatif/replay/evaluate"
+	"github.com/kvwhatif/kvwhatif/schema"
 	"github.com/kvwhatif/kvwhatif/schema/coefficients"
 )
 
@@ -49,14 +50,20 @@ func readPolicy(path string) (*evaluate.Policy, error) {
 	if !filepath.IsAbs(at) {
 		at = filepath.Join(filepath.Dir(path), at)
 	}
-	raw, err = os.ReadFile(at)
+	p.Document, err = documentIn(at)
+	return p, err
+}
+
+// documentIn reads the file of a coefficient document; whoever gives it vouches for
+// it.
+func documentIn(path string) (*schema.Document, error) {
+	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the coefficients of policy %s: %w: write them by `kvwhatif coefficients get --raw > FILE`", path, err)
+		return nil, fmt.Errorf("read coefficients: %w: write them by `kvwhatif coefficients get --raw > FILE`", err)
 	}
 	d, err := coefficients.Decode(raw)
 	if err != nil {
-		return nil, fmt.Errorf("coefficients %s: %w", at, err)
+		return nil, fmt.Errorf("coefficients %s: %w", path, err)
 	}
-	p.Document = &d
-	return p, nil
+	return &d, nil
 }

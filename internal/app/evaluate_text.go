@@ -54,7 +54,8 @@ func (e *Evaluation) slicesText(b *strings.Builder) {
 			name = "(none)"
 		}
 		if !s.Known {
-			fmt.Fprintf(b, "  %-6s %-14s unknown, %d requests: %s\n", s.By, name, s.N+s.Unknown, s.Why)
+			why, _, _ := strings.Cut(s.Why, ";") // the rest is in the JSON
+			fmt.Fprintf(b, "  %-6s %-14s unknown, %d requests: %s\n", s.By, name, s.N+s.Unknown, why)
 			continue
 		}
 		fmt.Fprintf(b, "  %-6s %-14s %s, %d requests, %d moved, %d replays\n", s.By, name, changeText(&s.EvaluatedBy), s.N, s.Moved, s.Replays)
