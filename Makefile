@@ -47,6 +47,7 @@ nightly: ## the long tests too, then a minute of each fuzz target
 	@deploy/install-llama.sh
 	@deploy/install-vllm.sh
 	KVWHATIF_NIGHTLY=1 go test -tags nightly -timeout 3h ./...
+	cd dashboards/alerts/promtest && go test ./...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
 
 .PHONY: crash
@@ -76,6 +77,12 @@ dashboards: ## hold the dashboards' JSON to its definitions, and run each panel'
 .PHONY: dashboards-bench
 dashboards-bench: engine ## what each panel takes over ten million requests, some 10 minutes
 	go test -tags nightly ./dashboards/grafana -run TestTenMillionRequests -count=1 -v -timeout 1h
+
+.PHONY: alerts
+alerts: ## hold the alert rules to their definitions, and see each fire, in ClickHouse and by Prometheus's rules library
+	@deploy/install-clickhouse.sh $(OPTIONAL)
+	go test ./dashboards/alerts
+	cd dashboards/alerts/promtest && go test ./...
 
 .PHONY: engine
 engine: ## put the embedded ClickHouse into the user's cache

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -253,6 +254,10 @@ func TestStatus(t *testing.T) {
 	var got []schema.AppliedStatus
 	require.NoError(t, json.Unmarshal(w.ask("GET", "/v1/status", "").Body.Bytes(), &got))
 	assert.Equal(t, want, got)
+	counted := func() [2]float64 {
+		return [2]float64{testutil.ToFloat64(w.server.metrics.applied), testutil.ToFloat64(w.server.metrics.refused)}
+	}
+	assert.Equal(t, [2]float64{2, 1}, counted())
 
 	kept.away = true
 	require.ErrorContains(t, w.server.Poll(t.Context()), "connection refused")
@@ -263,7 +268,9 @@ func TestStatus(t *testing.T) {
 	assert.Len(t, kept.rows, 4, "none lost, none twice")
 	assert.Equal(t, 1, kept.puts, "in one write")
 
-	now = now.Add(statusesKept + time.Second)
+	now = now.Add(lastWord + time.Second)
+	assert.Equal(t, [2]float64{}, counted(), "silent for a day")
+	now = now.Add(statusesKept - lastWord)
 	kept.rows = nil
 	require.NoError(t, w.server.Poll(t.Context()))
 	assert.Equal(t, "[]\n", w.ask("GET", "/v1/status", "").Body.String())

@@ -10,6 +10,8 @@ type metrics struct {
 	revision  prometheus.GaugeFunc
 	expires   prometheus.GaugeFunc
 	waiters   prometheus.GaugeFunc
+	applied   prometheus.GaugeFunc
+	refused   prometheus.GaugeFunc
 }
 
 func newMetrics(s *Server) *metrics {
@@ -25,7 +27,14 @@ func newMetrics(s *Server) *metrics {
 			return float64(value(held.Document.Revision, held.Document.Expires))
 		}
 	}
+	coordinators := func(state string, applied bool) prometheus.GaugeFunc {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kvwhatif_serve_coordinators", ConstLabels: prometheus.Labels{"state": state},
+			Help: "Coordinators that were heard within a day, by what their last word on a document was."},
+			func() float64 { return float64(s.statuses.count(applied, s.cfg.Now().Add(-lastWord))) })
+	}
 	return &metrics{
+		applied: coordinators("applied", true),
+		refused: coordinators("refused", false),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kvwhatif_serve_errors_total",
 			Help: "Times that a step failed: poll of the store, prices, or statuses."}, []string{"step"}),
 		published: prometheus.NewCounter(prometheus.CounterOpts{Name: "kvwhatif_serve_price_revisions_total", Help: "Revisions that were published for their prices."}),
@@ -43,7 +52,7 @@ func (m *metrics) failed(step string, err error) {
 
 func (s *Server) collectors() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.errors, m.published, m.revision, m.expires, m.waiters}
+	return []prometheus.Collector{m.errors, m.published, m.revision, m.expires, m.waiters, m.applied, m.refused}
 }
 
 // Describe is of prometheus.Collector: register the server itself.

@@ -98,7 +98,7 @@ func TestNothingBadIsGivenOut(t *testing.T) {
 	require.NoError(t, registry.Register(w.server))
 	families, err := registry.Gather()
 	require.NoError(t, err)
-	assert.Len(t, families, 5)
+	assert.Len(t, families, 6)
 
 	_, err = New(Config{Store: store})
 	require.ErrorContains(t, err, "public key")

@@ -21,6 +21,7 @@ const (
 	maxReason     = 4096 // bytes
 	maxPending    = 10_000
 	statusesKept  = 7 * 24 * time.Hour // an instance that was silent for longer is forgotten
+	lastWord      = 24 * time.Hour     // for which it is counted in metrics
 	statusesEvery = time.Minute        // the store is read again, for other servers
 	clockSlack    = 5 * time.Minute    // by which a coordinator's clock may be ahead
 )
@@ -69,6 +70,18 @@ func (s *statuses) keep(said schema.AppliedStatus) {
 	if old, ok := s.last[said.Instance]; !ok || old.AtNanos <= said.AtNanos {
 		s.last[said.Instance] = said
 	}
+}
+
+// count is of instances whose last word since then was that.
+func (s *statuses) count(applied bool, then time.Time) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, said := range s.last {
+		if said.Applied == applied && said.AtNanos >= then.UnixNano() {
+			n++
+		}
+	}
+	return n
 }
 
 // list is by instance.

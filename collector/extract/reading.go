@@ -31,6 +31,10 @@ const (
 	CodeTooLarge    Code = "too_large"    // the part fits no Kafka message
 )
 
+// Codes are all of them.
+var Codes = []Code{CodeUndecodable, CodeIdentifier, CodeTime, CodeType, CodeText, CodeSize, CodeName, CodeNotFinite,
+	CodeNegative, CodeRange, CodeTwice, CodeCandidates, CodeReplay, CodeTooLarge}
+
 // fault is why a span is refused.
 type fault struct {
 	code   Code

@@ -59,6 +59,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		next:      add(&r, gauges("position", "Offset that is inserted next.")),
 		lag:       add(&r, gauges("lag", "Messages behind the end of the partition.")),
 	}
+	for _, reason := range []string{deadVersion, deadFraming, deadDecode, deadInvalid, deadConflict, deadOld} {
+		m.dead.WithLabelValues(reason) // 0 from the start: an increase from nothing is none to Prometheus
+	}
 	kinds := add(&r, vec("parts_total", "Parts read, by kind.", "kind"))
 	for kind, name := range map[schema.Kind]string{0: "none", schema.KindContract: "contract", schema.KindEngine: "engine",
 		schema.KindTransfer: "transfer", schema.KindReplay: "replay"} {

@@ -19,7 +19,7 @@ func newMetrics(b *budget) *metrics {
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kvwhatif_otlp_" + name, Help: help}, labels)
 	}
-	return &metrics{
+	m := &metrics{
 		spans:              vec("spans_total", "Spans of acknowledged requests: accepted, or ignored because no adapter knows them.", "result"),
 		rejected:           vec("spans_rejected_total", "Spans that became dead letters, by class of reason.", "reason"),
 		requests:           vec("requests_total", "Requests by protocol and the code that they were answered with.", "protocol", "code"),
@@ -27,6 +27,10 @@ func newMetrics(b *budget) *metrics {
 		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kvwhatif_otlp_in_flight_bytes",
 			Help: "Bytes reserved for requests in memory."}, func() float64 { return float64(b.used.Load()) }),
 	}
+	for _, code := range extract.Codes {
+		m.rejected.WithLabelValues(string(code)) // 0 from the start: an increase from nothing is none to Prometheus
+	}
+	return m
 }
 
 func (m *metrics) all() []prometheus.Collector {

@@ -17,16 +17,9 @@ import (
 // It serves metrics and health where the settings say so.
 func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, log *slog.Logger, job func(context.Context) error) error {
 	p := newProcess(ctx, name, log)
-	runs := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kvwhatif_runs_total", Help: "Runs of the job, by outcome.",
-	}, []string{"outcome"})
-	last := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kvwhatif_last_success_timestamp_seconds", Help: "When the job last ended without an error.",
-	})
-	for _, c := range []prometheus.Collector{runs, last} {
-		if err := p.registry.Register(c); err != nil {
-			return fmt.Errorf("metrics of %s: %w", name, err)
-		}
+	m := newJobMetrics(name, every)
+	if err := p.registry.Register(m); err != nil {
+		return fmt.Errorf("metrics of %s: %w", name, err)
 	}
 	if _, err := p.listen(s.Listen); err != nil {
 		return err
@@ -34,10 +27,10 @@ func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, 
 	p.group.Go(func() error {
 		for p.ctx.Err() == nil {
 			if err := job(p.ctx); err == nil {
-				runs.WithLabelValues("done").Inc()
-				last.SetToCurrentTime()
+				m.runs.WithLabelValues("done").Inc()
+				m.last.SetToCurrentTime()
 			} else if p.ctx.Err() == nil {
-				runs.WithLabelValues("failed").Inc()
+				m.runs.WithLabelValues("failed").Inc()
 				log.Error(name+" failed, and is tried again", "in", every, "error", err)
 			}
 			retry.Pause(p.ctx, jittered(every))
@@ -45,6 +38,48 @@ func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, 
 		return nil
 	})
 	return p.wait()
+}
+
+// jobMetrics are of a job that is repeated. Each has its name as label stage.
+type jobMetrics struct {
+	runs                  *prometheus.CounterVec
+	last, started, period prometheus.Gauge
+}
+
+func newJobMetrics(name string, every time.Duration) jobMetrics {
+	labels := prometheus.Labels{"stage": name}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	}
+	m := jobMetrics{
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kvwhatif_runs_total", Help: "Runs of the job, by outcome.", ConstLabels: labels,
+		}, []string{"outcome"}),
+		last:    gauge("kvwhatif_last_success_timestamp_seconds", "When the job last ended without an error; 0: not yet."),
+		started: gauge("kvwhatif_started_timestamp_seconds", "When the job was first run by this process."),
+		period:  gauge("kvwhatif_run_interval_seconds", "How often the job is run."),
+	}
+	m.started.SetToCurrentTime()
+	m.period.Set(every.Seconds())
+	return m
+}
+
+func (m jobMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.runs, m.last, m.started, m.period}
+}
+
+// Describe is of prometheus.Collector.
+func (m jobMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(to)
+	}
+}
+
+// Collect is of prometheus.Collector.
+func (m jobMetrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(to)
+	}
 }
 
 // jittered is every, up to a tenth longer or shorter, so that many processes that
