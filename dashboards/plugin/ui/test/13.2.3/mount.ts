@@ -1,0 +1,3 @@
+import { createRoot } from 'react-dom/client';
+
+export const mount = (page: any, root: HTMLElement) => createRoot(root).render(page);
