@@ -74,6 +74,11 @@ dashboards: ## hold the dashboards' JSON to its definitions, and run each panel'
 	@deploy/install-clickhouse.sh $(OPTIONAL)
 	go test ./dashboards/grafana
 
+.PHONY: plugin
+plugin: ## the Grafana data source: module.js of its sources, and its zip in bin
+	cd dashboards/plugin/ui && npm ci && npm run --silent typecheck && npm run --silent build
+	go run ./dashboards/plugin/pack
+
 .PHONY: dashboards-bench
 dashboards-bench: engine ## what each panel takes over ten million requests, some 10 minutes
 	go test -tags nightly ./dashboards/grafana -run TestTenMillionRequests -count=1 -v -timeout 1h
