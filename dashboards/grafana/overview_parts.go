@@ -1,6 +1,9 @@
 package grafana
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // missingPanel says what the tables hold for this range, what they do not, and why
 // that matters: the reason of every empty panel is here.
@@ -8,29 +11,25 @@ func missingPanel() Panel {
 	k := 0
 	line := func(what, count, lacking string) string {
 		k++
-		return "SELECT " + strconv.Itoa(k) + " AS k, '" + what + "' AS what, toFloat64(" + count + ") AS found, if(found > 0, '', '" + lacking + "') AS lacking"
+		return "(" + strconv.Itoa(k) + ", '" + what + "', toFloat64(" + count + "), '" + lacking + "')"
 	}
-	from := func(line, source string) string { return line + " FROM " + source }
-	all := []string{
-		from(line("requests", "sum(n)", "nothing was loaded for this range and choice: every panel is empty. Check collect, Kafka and load"), slices()),
-		from(line("requests with a decision", "sumIf(n, path != '')", "no coordinator writes kvreuse.request: no alternative is known, so no benefit and no verdict"), slices()),
-		from(line("requests with a predicted alternative", "sum(n) - sum(unknown)", "spans name no second candidate or no TTFT: benefit is unknown, which is not zero"), slices()),
-		from(line("requests with an engine span", "sum(n_engine)", "engines send no spans, or under other request ids: their own TTFT and cached tokens are missing"), slices()),
-		from(line("replays that came back", "sum(legs)", "nothing is replayed: nothing is measured, and every verdict is UNKNOWN"), "estimates FINAL WHERE lower(estimator) = 'aipw' AND "+minutes("block")+onlyEstimates),
-		from(line("verdicts", "count()", "kvwhatif verdict did not run for this range"), headlines),
-		from(line("coefficient documents", "count()", "nothing was ever published: coordinators decide by their fallback"), "coefficients"),
-		from(line("coordinators that said what they apply", "uniqExact(instance)", "no coordinator reports its status: whether coefficients are applied is not known"), "coordinator_status WHERE "+instants("at")),
-	}
-	sql := "SELECT what, found, lacking FROM ("
-	for i, s := range all {
-		if i > 0 {
-			sql += " UNION ALL "
-		}
-		sql += s
+	sql := "SELECT t.2 AS what, t.3 AS found, if(t.3 > 0, '', t.4) AS lacking FROM (SELECT arrayJoin([" + strings.Join([]string{
+		line("requests", "sum(n)", "nothing was loaded for this range and choice: every panel is empty. Check collect, Kafka and load"),
+		line("requests with a decision", "sumIf(n, path != '')", "no coordinator writes kvreuse.request: no alternative is known, so no benefit and no verdict"),
+		line("requests with a predicted alternative", "sum(n) - sum(unknown)", "spans name no second candidate or no TTFT: benefit is unknown, which is not zero"),
+		line("requests with an engine span", "sum(n_engine)", "engines send no spans, or under other request ids: their own TTFT and cached tokens are missing"),
+	}, ", ") + "]) AS t FROM " + slices()
+	for _, each := range [][2]string{
+		{line("replays that came back", "sum(legs)", "nothing is replayed: nothing is measured, and every verdict is UNKNOWN"), drawn},
+		{line("verdicts", "count()", "kvwhatif verdict did not run for this range"), headlines},
+		{line("coefficient documents", "count()", "nothing was ever published: coordinators decide by their fallback"), "coefficients"},
+		{line("coordinators that said what they apply", "uniqExact(instance)", "no coordinator reports its status: whether coefficients are applied is not known"), "coordinator_status WHERE " + instants("at")},
+	} {
+		sql += " UNION ALL SELECT " + each[0] + " AS t FROM " + each[1]
 	}
 	return Panel{ID: 6, Kind: Table, Title: "What is known, and what is not", W: 10, H: 8,
 		Text: "What this range and choice have in the tables. Where a line has nothing, it says which panels that leaves empty, and why. Begin here when a panel has no data.",
-		SQL:  sql + ") ORDER BY k", Columns: []Column{text("what"), number("found", "short"), text("lacking")}, Empty: "The database did not answer."}
+		SQL:  sql + ") ORDER BY t.1", Columns: []Column{text("what"), number("found", "short"), text("lacking")}, Empty: "The database did not answer."}
 }
 
 func trustPanels() []Panel {
@@ -63,11 +62,8 @@ func ladderPanel() Panel {
 	good := "sum_tokens_reused * if(n > unknown, (n - unknown) / n * (1 - hurt / (n - unknown)), 0)"
 	return Panel{ID: 21, Kind: Bars, Title: "The ladder of reuse, tokens", W: 12, H: 9,
 		Text: "Of the prefix tokens that lay somewhere in the fleet (available), those whose request was sent where they lie or to fetch them (routed), those that were really reused (delivered), and those on requests that were the faster for it, predicted (beneficial; a slice's share). What is neither beneficial nor known to hurt is unknown. A large step down from delivered to beneficial is reuse that costs.",
-		SQL: "SELECT stage, tokens FROM (SELECT 1 AS k, 'available' AS stage, toFloat64(sum(sum_tokens_prefix)) AS tokens FROM " + slices() +
-			" UNION ALL SELECT 2, 'routed', sumIf(sum_tokens_prefix, path IN ('fetch', 'route', 'resident')) FROM " + slices() +
-			" UNION ALL SELECT 3, 'delivered', sum(sum_tokens_reused) FROM " + slices() +
-			" UNION ALL SELECT 4, 'beneficial, predicted', sum(" + good + ") FROM " + slices() +
-			" UNION ALL SELECT 5, 'benefit unknown', sum(if(n > 0, sum_tokens_reused * unknown / n, 0)) FROM " + slices() + ") ORDER BY k",
+		SQL: "SELECT t.2 AS stage, t.3 AS tokens FROM (SELECT arrayJoin([(1, 'available', toFloat64(sum(sum_tokens_prefix))), (2, 'routed', sumIf(sum_tokens_prefix, path IN ('fetch', 'route', 'resident'))), (3, 'delivered', sum(sum_tokens_reused)), " +
+			"(4, 'beneficial, predicted', sum(" + good + ")), (5, 'benefit unknown', sum(if(n > 0, sum_tokens_reused * unknown / n, 0)))]) AS t FROM " + slices() + ") ORDER BY t.1",
 		Columns: []Column{text("stage"), number("tokens", "short")}, Empty: noRequests}
 }
 

@@ -76,8 +76,8 @@ func estimators() Panel {
 	source := "(SELECT * FROM verdicts FINAL WHERE target = 'window' AND window_from < " + until + " AND window_until > " + from + " AND model = '' AND tier = '' AND size_bucket = ''" + onlyLink +
 		" ORDER BY at DESC, window_until DESC LIMIT 1 BY policy, link, pair_from, pair_to, lower(estimator))"
 	return Panel{ID: 21, Kind: Table, Title: "Estimators side by side", W: 24, H: 9,
-		Text: "AIPW is what verdicts use. Naive compares legs with decisions and is wrong where legs ran in another state; it is here to show by how much. Where AIPW, IPW and SNIPW differ by more than their intervals, trust none. Pareto k above 0.7: a few legs carry it.",
-		SQL: "SELECT " + named("link") + " AS link, " + named("policy") + " AS policy, concat(toString(pair_from), ' against ', toString(pair_to)) AS paths, estimator, estimate AS saved, lo AS low, hi AS high, toFloat64(legs) AS replays, ess AS ESS, max_weight AS `largest weight`, pareto_k AS `Pareto k`, reason FROM " + source +
+		Text: "AIPW is what verdicts use. Naive compares legs with decisions and is wrong where legs ran in another state; it is here to show by how much. Where AIPW, IPW and SNIPW differ by more than their intervals, trust none. Pareto k above 0.7: a few legs carry it. Regret is below 0 where what other parts of the range teach would have been faster than what was chosen.",
+		SQL: "SELECT " + named("link") + " AS link, " + named("policy") + " AS policy, if(pair_from = '', 'all choices', concat(toString(pair_from), ' against ', toString(pair_to))) AS paths, estimator, estimate AS saved, lo AS low, hi AS high, toFloat64(legs) AS replays, ess AS ESS, max_weight AS `largest weight`, pareto_k AS `Pareto k`, reason FROM " + source +
 			" ORDER BY link, policy, paths, estimator",
 		Columns: []Column{text("link").opens(opensLink), text("policy"), text("paths"), text("estimator"), number("saved", "s"), number("low", "s"), number("high", "s"), number("replays", "short"), number("ESS", "short"), number("largest weight", "short"), number("Pareto k", "").steps(Step{-1e9, "text"}, Step{0.7, "orange"}), text("reason")},
 		Empty:   noVerdict}
