@@ -34,7 +34,7 @@ var flagKeys = map[string]string{
 	"control": "replay.control", "parallel": "replay.parallel", "kill-file": "replay.kill",
 	"deadline": "replay.deadline", "idle-queue": "replay.idle.queue", "breaker": "replay.breaker.factor", "adapt": "replay.adapt", "plans": "replay.plans",
 	"window": "calibrate.window", "hold-out": "calibrate.hold_out", "min-n": "calibrate.min_n", "key": "calibrate.key",
-	"address": "serve.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators", "policies": "serve.policies",
+	"address": "serve.address", "page": "page.address", "price-every": "serve.price_every", "coordinators": "serve.coordinators", "policies": "serve.policies",
 }
 
 func newRoot() (*cobra.Command, *cli) {

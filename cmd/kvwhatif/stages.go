@@ -34,7 +34,7 @@ func (c *cli) stage(use, short, long string, run stage, flags ...string) *cobra.
 func endpointsText(w io.Writer, at app.Endpoints) error {
 	for _, e := range []struct{ name, value string }{
 		{"directory", at.Dir}, {"OTLP/gRPC", at.GRPC}, {"OTLP/HTTP", at.HTTP}, {"Kafka", at.Kafka},
-		{"ClickHouse (read only)", at.ClickHouse}, {"coefficients", at.Coefficients}, {"executor", at.Executor},
+		{"ClickHouse (read only)", at.ClickHouse}, {"coefficients", at.Coefficients}, {"page", at.Page}, {"executor", at.Executor},
 		{"sampling plan", at.Plan}, {"metrics", at.Metrics},
 	} {
 		if e.value == "" {
@@ -57,7 +57,13 @@ the first start and kept in the directory.`,
 	collectFlags(cmd)
 	doorFlags(cmd)
 	cmd.Flags().String("address", "", "host:port of the coefficient server [127.0.0.1:9470]")
+	pageFlag(cmd)
 	return cmd
+}
+
+// pageFlag is where people look.
+func pageFlag(cmd *cobra.Command) {
+	cmd.Flags().String("page", "", "host:port of the page for people; - for none [127.0.0.1:9471]")
 }
 
 func (c *cli) collect() *cobra.Command {
@@ -127,6 +133,7 @@ current, and hears what coordinators made of them. It signs prices with the
 calibrator's key, which it makes if it is missing.`,
 		app.Serve, "clickhouse", "dir", "listen")
 	doorFlags(cmd)
+	pageFlag(cmd)
 	f := cmd.Flags()
 	f.String("address", "", "host:port of the coefficient server [127.0.0.1:9470]")
 	f.String("price-every", "", "refresh link prices so often; 0s for never [5s]")

@@ -105,6 +105,7 @@ func demoSettings(in *Settings) *Settings {
 	s := *in
 	s.Replay.Share, s.Replay.Rate, s.Replay.Control = demoShare, demoRate, demoControl
 	s.Replay.Deadline = 0
+	s.Page.Address = ""                                                     // it ends with a report
 	s.TLS, s.Tokens, s.Sender = DefaultSettings().TLS, "", SenderSettings{} // it talks to itself
 	return &s
 }

@@ -26,6 +26,7 @@ type Endpoints struct {
 	Kafka        string `json:"kafka,omitempty"`
 	ClickHouse   string `json:"clickhouse,omitempty"` // DSN of the user who may only select
 	Coefficients string `json:"coefficients,omitempty"`
+	Page         string `json:"page,omitempty"`          // URL
 	Executor     string `json:"executor,omitempty"`      // of the replayer
 	Plan         string `json:"sampling_plan,omitempty"` // likewise
 	Metrics      string `json:"metrics,omitempty"`

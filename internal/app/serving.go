@@ -78,6 +78,9 @@ func Serve(ctx context.Context, s *Settings, log *slog.Logger, announce Announce
 		return p.fail(err)
 	}
 	if at.Coefficients, err = p.startServe(server, s); err == nil {
+		at.Page, err = p.startPage(b, s, "")
+	}
+	if err == nil {
 		at.Metrics, err = p.listen(s.Listen)
 	}
 	if err != nil {

@@ -32,6 +32,13 @@ type Settings struct {
 	Replay     ReplaySettings     `koanf:"replay"`
 	Calibrate  CalibrateSettings  `koanf:"calibrate"`
 	Serve      ServeSettings      `koanf:"serve"`
+	Page       PageSettings       `koanf:"page"`
+}
+
+// PageSettings is where people look, of up and serve.
+type PageSettings struct {
+	Address string   `koanf:"address"` // host:port; - for none
+	Hosts   []string `koanf:"hosts"`   // names by which it may be asked for beside those of this machine, such as that of a proxy
 }
 
 // LogSettings is how a process logs, to standard error.
@@ -102,6 +109,7 @@ func DefaultSettings() Settings {
 		Serve: ServeSettings{
 			Address: "127.0.0.1:9470", PriceEvery: units.Duration(5 * time.Second), PriceWindow: units.Duration(20 * time.Second),
 		},
+		Page: PageSettings{Address: defaultPage},
 	}
 }
 
@@ -114,7 +122,7 @@ func (s *Settings) Validate() error {
 		return nil
 	}
 	errs := []error{
-		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(), s.ClickHouse.Validate(), s.Sender.Validate(),
+		s.Collect.Validate(), s.Load.Validate(), s.Retention.Validate(), s.ClickHouse.Validate(), s.Sender.Validate(), s.Page.validate(),
 		share("replay.share", s.Replay.Share), share("replay.rate", s.Replay.Rate), share("replay.control", s.Replay.Control),
 		share("calibrate.hold_out", s.Calibrate.Holdout), s.Replay.validate(),
 	}

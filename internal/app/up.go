@@ -70,6 +70,9 @@ func (p *process) startAll(d *Dir, b *Backend, s *Settings) (st *allStages, at E
 	if at.Coefficients, err = p.startServe(st.server, s); err != nil {
 		return nil, at, err
 	}
+	if at.Page, err = p.startPage(b, s, at.HTTP); err != nil {
+		return nil, at, err
+	}
 	at.Metrics, err = p.listen(s.Listen)
 	return st, at, err
 }
