@@ -264,8 +264,8 @@ func (b *batch) broken(m kafka.Message, rest []byte, index int64, err error) {
 }
 
 func (b *batch) refuse(m kafka.Message, record []byte, index int64, reason string, err error) {
-	l := wire.DeadLetter{Reason: err.Error(), Source: wire.SourceKafka, Topic: m.Topic, Partition: int64(m.Partition),
-		Offset: m.Offset, Index: index, AtNanos: b.now().UnixNano()}
+	l := wire.DeadLetter{Code: reason, Reason: err.Error(), Source: wire.SourceKafka, Topic: m.Topic,
+		Partition: int64(m.Partition), Offset: m.Offset, Index: index, AtNanos: b.now().UnixNano()}
 	if reason != deadDecode && reason != deadFraming && reason != deadVersion {
 		l.Adapter = b.part.Adapter
 	}

@@ -17,7 +17,7 @@ import (
 // TestThroughABroker loads what the embedded broker holds, restarts, and loads
 // the rest: the second load begins where the first had committed.
 func TestThroughABroker(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	broker, err := kafka.StartEmbedded(kafka.EmbeddedConfig{Dir: t.TempDir(), Logger: quiet})

@@ -180,8 +180,11 @@ func (w *world) loaded() {
 	w.settled(l)
 }
 
+// patience ends what hangs; a machine that is only busy is waited for.
+const patience = 5 * time.Minute
+
 func (w *world) settled(l *Loader) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(w.t, l.WaitFor(ctx, w.topic.ends()))
 	require.NoError(w.t, l.Sweep(ctx))

@@ -53,15 +53,16 @@ func TestPoisonGoesToTheDeadLettersAndTheRestGoesOn(t *testing.T) {
 
 	type letter struct {
 		offset, index int64
-		reason        string
+		code, reason  string
 	}
-	wants := []letter{{0, 1, "no trace id"}, {0, 2, "between 1970 and 2106"}, {0, 3, "tokens.prompt (-5)"}, {0, 4, "ttft (+Inf s)"},
-		{0, 5, "came before with other content"}, {0, 6, "candidate 0 (1099511627776)"}, {0, 7, "inclusion (0)"}, {0, 8, "decode part"},
-		{0, 10, "at byte"}, {1, -1, "version"}, {2, -1, "version 2"}, {3, -1, "version"}}
+	wants := []letter{{0, 1, deadInvalid, "no trace id"}, {0, 2, deadInvalid, "between 1970 and 2106"}, {0, 3, deadInvalid, "tokens.prompt (-5)"},
+		{0, 4, deadInvalid, "ttft (+Inf s)"}, {0, 5, deadConflict, "came before with other content"}, {0, 6, deadInvalid, "candidate 0 (1099511627776)"},
+		{0, 7, deadInvalid, "inclusion (0)"}, {0, 8, deadDecode, "decode part"}, {0, 10, deadFraming, "at byte"}, {1, -1, deadVersion, "version"},
+		{2, -1, deadVersion, "version 2"}, {3, -1, deadVersion, "version"}}
 	require.Len(t, w.topic.letters, len(wants))
 	for i, want := range wants {
 		got := w.topic.letters[i]
-		require.Equal(t, want, letter{got.Offset, got.Index, want.reason}, got.Reason)
+		require.Equal(t, want, letter{got.Offset, got.Index, got.Code, want.reason}, got.Reason)
 		require.Contains(t, got.Reason, want.reason)
 		require.Equal(t, wire.SourceKafka, got.Source)
 		require.False(t, got.Cut())

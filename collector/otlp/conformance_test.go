@@ -274,10 +274,10 @@ func TestSDKOverTLSWithAToken(t *testing.T) {
 
 func secureExporters(t *testing.T, r *Receiver, c *tls.Config, headers map[string]string) map[string]sdktrace.SpanExporter {
 	g, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(r.GRPCAddr()), otlptracegrpc.WithTLSCredentials(credentials.NewTLS(c.Clone())),
-		otlptracegrpc.WithHeaders(headers), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}), otlptracegrpc.WithCompressor("gzip"))
+		otlptracegrpc.WithTimeout(patience), otlptracegrpc.WithHeaders(headers), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}), otlptracegrpc.WithCompressor("gzip"))
 	require.NoError(t, err)
 	h, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(r.HTTPAddr()), otlptracehttp.WithTLSClientConfig(c.Clone()),
-		otlptracehttp.WithHeaders(headers), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
+		otlptracehttp.WithTimeout(patience), otlptracehttp.WithHeaders(headers), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	require.NoError(t, err)
 	return map[string]sdktrace.SpanExporter{"grpc": g, "http": h}
 }

@@ -60,7 +60,7 @@ func TestGRPC(t *testing.T) {
 		{"no protobuf", []byte("hello"), false, codes.InvalidArgument, "read OTLP trace request", 0},
 		{"cut", vllm[:len(vllm)-1], false, codes.InvalidArgument, "read OTLP trace request", 0},
 		{"large", make([]byte, 1<<20+1), false, codes.ResourceExhausted, "collect.max_request_bytes", 0},
-		{"bomb", make([]byte, 20<<20), true, codes.ResourceExhausted, "collect.max_request_bytes", 0},
+		{"bomb", make([]byte, 2<<20), true, codes.ResourceExhausted, "collect.max_request_bytes", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p fake
@@ -135,7 +135,7 @@ func TestGRPCSenderGoesAway(t *testing.T) {
 	waitForCalls(t, &p, 1)
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(<-done))
-	require.Eventually(t, func() bool { return r.budget.used.Load() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.budget.used.Load() == 0 }, patience, time.Millisecond)
 }
 
 func TestGRPCPartialSuccess(t *testing.T) {
@@ -178,7 +178,7 @@ func TestGRPCAnnouncedTakesNoRoom(t *testing.T) {
 	for range 8 {
 		half(t, r, 16<<20, []byte("begun"))
 	}
-	require.Eventually(t, func() bool { return r.budget.used.Load() >= 8*withParts*tiny }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.budget.used.Load() >= 8*withParts*tiny }, patience, time.Millisecond)
 	_, err := export(t, dial(t, r), make([]byte, 0))
 	require.NoError(t, err)
 	require.LessOrEqual(t, r.budget.used.Load(), int64(4<<20))
@@ -190,7 +190,7 @@ func TestGRPCMemoryIsBoundedWhileItComes(t *testing.T) {
 	cfg.MaxRequestBytes, cfg.MaxInFlightBytes, cfg.Wait = 8<<20, 16<<20, 0
 	r := start(t, cfg, new(fake))
 	first := half(t, r, 8<<20, make([]byte, 2<<20))
-	require.Eventually(t, func() bool { return r.budget.used.Load() == 8<<20 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.budget.used.Load() == 8<<20 }, patience, time.Millisecond)
 	_, err := export(t, dial(t, r), make([]byte, 2<<20))
 	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 	_, err = export(t, dial(t, r), nil)

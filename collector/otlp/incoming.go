@@ -36,6 +36,7 @@ type incoming struct {
 	budget  *budget
 	http1   bool
 	timeout time.Duration // for all of it
+	grace   time.Duration // for its first bytes
 
 	mu       sync.Mutex
 	room     int   // of the budget, in which it holds n
@@ -53,7 +54,7 @@ type incoming struct {
 func (r *Receiver) comes(w http.ResponseWriter, q *http.Request) *incoming {
 	now := time.Now()
 	in := &incoming{body: q.Body, control: http.NewResponseController(w), budget: r.budget, http1: q.ProtoMajor == 1,
-		timeout: r.cfg.ReadTimeout, since: now, last: now}
+		timeout: r.cfg.ReadTimeout, grace: r.grace, since: now, last: now}
 	in.extend()
 	r.budget.mu.Lock()
 	r.budget.coming[in] = struct{}{}
@@ -106,7 +107,7 @@ func (in *incoming) Read(b []byte) (int, error) {
 
 // extend moves the deadline to where the request must have sent its next byte.
 func (in *incoming) extend() {
-	allowed := min(in.timeout, grace+time.Duration(float64(in.bytes)/minRate*float64(time.Second)))
+	allowed := min(in.timeout, in.grace+time.Duration(float64(in.bytes)/minRate*float64(time.Second)))
 	to := in.since.Add(allowed)
 	if !in.dropped && to.Sub(in.deadline) >= moveBy {
 		in.deadline = to

@@ -58,7 +58,7 @@ func firstMessage(t *testing.T, cluster kafka.Cluster, topic string) []byte {
 	reader, err := kafka.NewReader(kafka.ReaderConfig{Cluster: cluster, Topic: topic, Group: "test-" + topic, Logger: quiet()})
 	require.NoError(t, err)
 	defer reader.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m, err := reader.Fetch(ctx)
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,6 +36,7 @@ type Receiver struct {
 	publisher Publisher
 	logger    *slog.Logger
 	budget    *budget
+	grace     time.Duration // the constant; tests have more patience with a busy machine
 	*metrics
 
 	grpc      *http.Server
@@ -56,7 +58,7 @@ const (
 
 // New makes a Receiver; cfg must be valid. It does not listen yet.
 func New(cfg Config, publisher Publisher, logger *slog.Logger) *Receiver {
-	r := &Receiver{cfg: cfg, publisher: publisher, logger: logger, listeners: make(map[protocol]net.Listener), failed: make(chan error, 2)}
+	r := &Receiver{cfg: cfg, publisher: publisher, logger: logger, listeners: make(map[protocol]net.Listener), failed: make(chan error, 2), grace: grace}
 	r.budget = newBudget(cfg.MaxInFlightBytes, cfg.Wait)
 	r.metrics = newMetrics(r.budget)
 	r.results.New = func() any { return new(extract.Result) }

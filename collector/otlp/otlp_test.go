@@ -87,9 +87,10 @@ func start(t *testing.T, cfg Config, p Publisher) *Receiver {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	r := New(cfg, p, quiet())
+	r.grace = patience
 	require.NoError(t, r.Start(context.Background()))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		require.NoError(t, r.Shutdown(ctx))
 		require.Empty(t, r.Failed())
@@ -110,18 +111,24 @@ func exporters(t *testing.T, r *Receiver) map[string]sdktrace.SpanExporter {
 	return exportersTo(t, r.GRPCAddr(), r.HTTPAddr())
 }
 
+// patience ends what hangs; a machine that is only busy is waited for. The SDK's
+// own 10 s for an export, attempts and all, are too few there.
+const patience = 2 * time.Minute
+
 func exportersTo(t *testing.T, overGRPC, overHTTP string) map[string]sdktrace.SpanExporter {
-	retryGRPC := otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: time.Millisecond, MaxElapsedTime: time.Minute}
+	retryGRPC := otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: time.Millisecond, MaxInterval: time.Millisecond, MaxElapsedTime: patience}
 	retryHTTP := otlptracehttp.RetryConfig(retryGRPC)
-	g, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(overGRPC), otlptracegrpc.WithInsecure(), otlptracegrpc.WithRetry(retryGRPC))
+	g, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(overGRPC), otlptracegrpc.WithInsecure(),
+		otlptracegrpc.WithTimeout(patience), otlptracegrpc.WithRetry(retryGRPC))
 	require.NoError(t, err)
 	gz, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(overGRPC), otlptracegrpc.WithInsecure(),
-		otlptracegrpc.WithCompressor("gzip"), otlptracegrpc.WithRetry(retryGRPC))
+		otlptracegrpc.WithTimeout(patience), otlptracegrpc.WithCompressor("gzip"), otlptracegrpc.WithRetry(retryGRPC))
 	require.NoError(t, err)
-	h, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(overHTTP), otlptracehttp.WithInsecure(), otlptracehttp.WithRetry(retryHTTP))
+	h, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(overHTTP), otlptracehttp.WithInsecure(),
+		otlptracehttp.WithTimeout(patience), otlptracehttp.WithRetry(retryHTTP))
 	require.NoError(t, err)
 	hz, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpoint(overHTTP), otlptracehttp.WithInsecure(),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithRetry(retryHTTP))
+		otlptracehttp.WithTimeout(patience), otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithRetry(retryHTTP))
 	require.NoError(t, err)
 	return map[string]sdktrace.SpanExporter{"grpc": g, "grpc gzip": gz, "http": h, "http gzip": hz}
 }
@@ -234,7 +241,7 @@ func TestShutdownWithoutStartAndTwice(t *testing.T) {
 // waitForCalls returns when the publisher is in its nth call.
 func waitForCalls(t *testing.T, p *fake, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { calls, _, _ := p.seen(); return calls == n }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { calls, _, _ := p.seen(); return calls == n }, patience, time.Millisecond)
 }
 
 // Shutdown waits for a request that waits for Kafka.
@@ -261,7 +268,7 @@ func TestShutdownCutsOffAtItsDeadline(t *testing.T) {
 	r := New(local(), &p, quiet())
 	require.NoError(t, r.Start(context.Background()))
 	e, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(r.GRPCAddr()), otlptracegrpc.WithInsecure(),
-		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
+		otlptracegrpc.WithTimeout(patience), otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{}))
 	require.NoError(t, err)
 	sent := make(chan error, 1)
 	go func() { sent <- exportParts(t, e, part(1)) }()

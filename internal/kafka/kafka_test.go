@@ -190,7 +190,7 @@ func TestReaderOutlivesABrokerRestart(t *testing.T) {
 
 func read(t *testing.T, r *kafka.Reader, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for range n {
 		m, err := r.Fetch(ctx)

@@ -130,6 +130,7 @@ func (r *Reader) Fetch(ctx context.Context) (Message, error) {
 		cancel()
 		switch {
 		case err == nil:
+			r.metrics.missing.Set(0)
 			r.noteGap(ctx, m)
 			return m, nil
 		case ctx.Err() != nil || errors.Is(err, io.EOF):
