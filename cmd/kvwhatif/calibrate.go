@@ -59,12 +59,14 @@ func (c *cli) runCalibrate(cmd *cobra.Command, o app.CalibrateOptions, every tim
 		}
 		return result.Err()
 	}
+	metrics := app.NewCalibrateMetrics()
 	return app.Repeat(cmd.Context(), s, "calibrate", every, log, func(ctx context.Context) error {
 		result, err := app.Calibrate(ctx, s, o)
 		if err == nil {
+			metrics.Note(result)
 			log.Info("calibrate", "published", result.Published, "revision", result.Revision, "reason", result.Reason,
 				"requests", result.Requests, "held_out", result.HeldOut)
 		}
 		return err
-	})
+	}, metrics)
 }

@@ -107,6 +107,7 @@ func calibrationAlerts() []Alert {
 		Summary: "Predictions are off by more than a fifth, all to one side",
 		Text:    "The coefficients no longer hold on a path or link. Something changed there: a link, an engine, its load. Calibrate again.",
 		SQL:     predictionLean, Is: Above, Threshold: 0.2,
+		PromQL: "kvwhatif_calibrate_drift == 1",
 	}, {
 		Name: "CoordinatorRefusing", Severity: Warning, For: 5 * time.Minute,
 		Summary: "A coordinator refuses the coefficients",

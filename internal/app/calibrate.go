@@ -50,6 +50,7 @@ type Calibrated struct {
 	Document  schema.Document // the challenger
 	Champion  *schema.Document
 	Gate      gate.Verdict
+	Drift     []gate.Drifted // of the champion, by path and link; those with too few requests are not in it
 	Skipped   []fit.Skipped
 	Requests  int64 // that the fit saw
 	HeldOut   int   // that it was judged on
@@ -140,7 +141,9 @@ func (s *Settings) calibrate(ctx context.Context, conn driver.Conn, p *publish.P
 		return out, nil
 	}
 	out.Document = publish.Assemble(laws, out.Champion, provenance())
-	out.Gate = gate.Judge(gate.Cases(data.held, out.Champion, &out.Document), out.Champion != nil, gate.DefaultRules)
+	cases := gate.Cases(data.held, out.Champion, &out.Document)
+	out.Gate = gate.Judge(cases, out.Champion != nil, gate.DefaultRules)
+	out.Drift = gate.Watch(cases)
 	out.Reason = out.Gate.Reason
 	switch {
 	case o.DryRun:

@@ -57,7 +57,7 @@ func (c *Calibrated) Text() string {
 	if len(c.Gate.Slices) > 0 {
 		b.WriteString("Held-out mean relative error of TTFT, by slice:\n" + c.sliceTable() + "\n")
 	}
-	b.WriteString(c.outcome() + "\n")
+	b.WriteString(c.driftText() + c.outcome() + "\n")
 	return b.String()
 }
 
@@ -139,6 +139,7 @@ type calibratedJSON struct {
 	Terms        []report.Term `json:"terms"`
 	Skipped      []skippedJSON `json:"skipped"`
 	Slices       []sliceJSON   `json:"slices"`
+	Drift        []driftJSON   `json:"drift"` // of the champion; a path and link with too few requests is not in it
 }
 
 type skippedJSON struct {
@@ -165,7 +166,7 @@ func (c *Calibrated) MarshalJSON() ([]byte, error) {
 	out := calibratedJSON{
 		Published: c.Published, DryRun: c.DryRun, WouldPublish: c.Gate.Publish, Revision: c.Revision, Reason: c.Reason,
 		Requests: c.Requests, HeldOut: c.HeldOut, FitFrom: doc.FitFrom, FitUntil: doc.FitUntil,
-		Terms: append([]report.Term{}, doc.Terms...), Skipped: []skippedJSON{}, Slices: []sliceJSON{},
+		Terms: append([]report.Term{}, doc.Terms...), Skipped: []skippedJSON{}, Slices: []sliceJSON{}, Drift: c.driftJSON(),
 	}
 	for _, s := range c.Skipped {
 		out.Skipped = append(out.Skipped, skippedJSON{Law: s.Term, Of: s.Key, N: s.N, Reason: s.Reason})

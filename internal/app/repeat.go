@@ -14,12 +14,14 @@ import (
 
 // Repeat runs a job at once and then again every so often, with up to a tenth of
 // jitter, until ctx ends. A run that fails is logged, and the next one tries again.
-// It serves metrics and health where the settings say so.
-func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, log *slog.Logger, job func(context.Context) error) error {
+// It serves metrics (more: the job's own) and health where the settings say so.
+func Repeat(ctx context.Context, s *Settings, name string, every time.Duration, log *slog.Logger, job func(context.Context) error, more ...prometheus.Collector) error {
 	p := newProcess(ctx, name, log)
 	m := newJobMetrics(name, every)
-	if err := p.registry.Register(m); err != nil {
-		return fmt.Errorf("metrics of %s: %w", name, err)
+	for _, c := range append(more, m) {
+		if err := p.registry.Register(c); err != nil {
+			return fmt.Errorf("metrics of %s: %w", name, err)
+		}
 	}
 	if _, err := p.listen(s.Listen); err != nil {
 		return err
