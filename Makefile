@@ -36,18 +36,26 @@ test: ## all tests, with the real parts that this machine can have
 	@deploy/install-clickhouse.sh $(OPTIONAL)
 	@go run ./internal/kafka/install $(OPTIONAL)
 	@deploy/install-chromium.sh $(OPTIONAL)
+	@deploy/install-axe.sh $(OPTIONAL)
 	go vet ./...
 	go test $(TESTFLAGS) ./...
+
+.PHONY: ui-test
+ui-test: ## the page and the report in a browser (SHOTS=folder keeps pictures)
+	@deploy/install-chromium.sh
+	@deploy/install-axe.sh
+	go test ./internal/browsertest ./dashboards/report ./dashboards/live
 
 .PHONY: nightly
 nightly: ## the long tests too, then a minute of each fuzz target
 	@deploy/install-clickhouse.sh
 	@go run ./internal/kafka/install
 	@deploy/install-chromium.sh
+	@deploy/install-axe.sh
 	@deploy/install-llama.sh
 	@deploy/install-vllm.sh
 	KVWHATIF_NIGHTLY=1 go test -tags nightly -timeout 3h ./...
-	cd dashboards/alerts/promtest && go test ./...
+	cd dashboards/alerts/promtest && go test -count=1 ./... # it reads files of another module, which the cache of tests does not see
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1m
 
 .PHONY: crash
@@ -87,7 +95,7 @@ dashboards-bench: engine ## what each panel takes over ten million requests, som
 alerts: ## hold the alert rules to their definitions, and see each fire, in ClickHouse and by Prometheus's rules library
 	@deploy/install-clickhouse.sh $(OPTIONAL)
 	go test ./dashboards/alerts
-	cd dashboards/alerts/promtest && go test ./...
+	cd dashboards/alerts/promtest && go test -count=1 ./... # it reads files of another module, which the cache of tests does not see
 
 .PHONY: engine
 engine: ## put the embedded ClickHouse into the user's cache
