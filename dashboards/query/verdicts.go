@@ -204,7 +204,7 @@ func (s scope) covers(e scope) bool {
 }
 
 // methods names the estimators for people, the one that verdicts use first.
-var methods = []struct{ key, name string }{{"aipw", "AIPW"}, {"snipw", "SNIPW"}, {"ipw", "IPW"}, {"naive", "naive"}}
+var methods = []struct{ key, name string }{{"aipw", "AIPW"}, {"snipw", "SNIPW"}, {"ipw", "IPW"}, {"direct", "direct"}, {"naive", "naive"}}
 
 // Estimates gives every estimator's last answer for each ordered pair and link,
 // without the truth, which is in no table: set Truth, and Requests to what it is

@@ -14,7 +14,8 @@ import (
 
 // Answer is what a window says: verdicts with what they rest on.
 type Answer struct {
-	data report.Data
+	data    report.Data
+	regrets []Regretted // by scope, the whole first; none where it was not asked for
 }
 
 // Text is the answer for a terminal.
@@ -22,6 +23,9 @@ func (a *Answer) Text() string {
 	m := &a.data.Measured
 	var b strings.Builder
 	b.WriteString(report.Text(a.data))
+	if len(a.regrets) > 0 { // those of its parts are in the JSON
+		b.WriteString(a.regrets[0].text())
+	}
 	fmt.Fprintf(&b, "Window: %s to %s\n", m.From.UTC().Format(time.RFC3339), m.Until.UTC().Format(time.RFC3339))
 	for _, note := range m.Notes {
 		fmt.Fprintf(&b, "Note: %s\n", note)
@@ -30,7 +34,12 @@ func (a *Answer) Text() string {
 }
 
 // MarshalJSON gives everything; what is not known is null.
-func (a *Answer) MarshalJSON() ([]byte, error) { return json.Marshal(a.data) }
+func (a *Answer) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		report.Data
+		Regrets []Regretted `json:"regrets,omitempty"`
+	}{a.data, a.regrets})
+}
 
 // Render writes the answer as one HTML page that asks nothing of any server.
 func (a *Answer) Render(w io.Writer) error {

@@ -139,6 +139,7 @@ func methodsOf(r *verdict.Result, p *estimate.Pair) []report.Method {
 		{Name: "AIPW", Estimate: between(p.Theta, p.Window.Lo, p.Window.Hi, r.Level, p.Legs)},
 		{Name: "SNIPW", Estimate: point(p.SNIPW, p.Legs)},
 		{Name: "IPW", Estimate: point(p.IPW, p.Legs)},
+		{Name: "direct", Estimate: point(p.Direct, p.Legs)},
 		{Name: "naive", Estimate: point(p.Naive, p.Legs)},
 	}
 }

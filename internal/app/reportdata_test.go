@@ -63,3 +63,26 @@ func TestVerdictsOf(t *testing.T) {
 	require.Nil(t, answer.data.Truths[1].Methods[0].Estimate)
 	require.Equal(t, "because", answer.data.Truths[1].Methods[0].Reason)
 }
+
+func TestRegretIsInTheAnswer(t *testing.T) {
+	nan := math.NaN()
+	known := judged("", found(schema.PathRecompute, verdict.Hurting, -0.2, -0.3, -0.1))
+	known.Report.Regret = estimate.Regret{Known: true, Value: 0.031, Window: estimate.Interval{Lo: 0.02, Hi: 0.042}, N: 90, Unknown: 10, Moved: 0.25}
+	unknown := judged("b", found(schema.PathRecompute, verdict.Unknown, nan, nan, nan))
+	unknown.Report.Regret = estimate.Regret{Value: nan, Window: estimate.Interval{Lo: nan, Hi: nan}, Moved: nan, Why: "no pair is known"}
+	answer := answerOf([]*verdict.Result{known, unknown}, nil)
+	require.Contains(t, answer.Text(), "Regret of the choices (everything): 31 ms a request (95 % 20 to 42 ms)")
+	require.Contains(t, answerOf([]*verdict.Result{unknown}, nil).Text(), "Regret of the choices (link b): UNKNOWN: no pair is known")
+	raw, err := json.Marshal(answer)
+	require.NoError(t, err)
+	var got struct {
+		Verdicts []json.RawMessage
+		Regrets  []map[string]any
+	}
+	require.NoError(t, json.Unmarshal(raw, &got))
+	require.NotEmpty(t, got.Verdicts, "the answer is as it was, and more")
+	require.Equal(t, 0.25, got.Regrets[0]["moved"])
+	require.Equal(t, 0.1, got.Regrets[0]["unknown"])
+	require.Equal(t, map[string]any{"scope": "link b", "regret": nil, "moved": nil, "unknown": 1.0, "reason": "no pair is known"}, got.Regrets[1])
+	require.Equal(t, "direct", answer.data.Truths[0].Methods[3].Name)
+}

@@ -174,7 +174,7 @@ func answerOf(results []*verdict.Result, notes []string) *Answer {
 	if whole.Plan != "" {
 		d.Measured.Notes = append(d.Measured.Notes, "sampling plan "+whole.Plan)
 	}
-	return &Answer{data: d}
+	return &Answer{data: d, regrets: regretsOf(results)}
 }
 
 // headlines are the verdicts on fetched requests against recomputing, one a scope.

@@ -63,7 +63,7 @@ type Row struct {
 	Size         string    `ch:"size_bucket"`
 	PairFrom     string    `ch:"pair_from"`
 	PairTo       string    `ch:"pair_to"`
-	Estimator    string    `ch:"estimator"` // "aipw"; naive, direct, ipw and snipw are for comparison only
+	Estimator    string    `ch:"estimator"` // "aipw"; naive, direct, ipw and snipw are for comparison only; "regret" is of all choices, PairFrom and PairTo ""
 	Version      uint32    `ch:"version"`
 	Verdict      string    `ch:"verdict"` // "helps", "hurts", "even" or "unknown"
 	Estimate     *float64  `ch:"estimate"`
@@ -164,6 +164,7 @@ func (r *Result) verdictRows() []Row {
 		out = append(out, r.row(f, "next", f.Next, f.Pair.NextHour))
 		out = append(out, r.beside(f)...)
 	}
+	out = append(out, r.regretRow())
 	for _, e := range r.Report.Slices {
 		if row, ok := r.sliceRow(e); ok {
 			out = append(out, row)
@@ -212,6 +213,27 @@ func (r *Result) beside(f Finding) (out []Row) {
 		out = append(out, row)
 	}
 	return out
+}
+
+// regretRow is the choices as a whole against those that other parts of the window
+// teach. As in all rows a positive estimate is in favour of the choices, so it is
+// the regret with its sign changed.
+func (r *Result) regretRow() Row {
+	g := r.Report.Regret
+	i := estimate.Interval{Lo: -g.Window.Hi, Hi: -g.Window.Lo, SE: g.Window.SE}
+	p := estimate.Pair{Known: g.Known, Theta: -g.Value, N: g.N, ParetoK: math.NaN()}
+	f := Finding{Pair: p, Unknown: g.UnknownShare(), Why: g.Why}
+	state := Unknown
+	if g.Known {
+		state = stateOf(i, 0)
+		f.Why = fmt.Sprintf("regret with its sign changed: what is learnt on other parts of the window sends %.3g %% of the requests another way", 100*g.Moved)
+	} else {
+		p.Theta, i = math.NaN(), estimate.Interval{Lo: math.NaN(), Hi: math.NaN(), SE: math.NaN()}
+		f.Pair = p
+	}
+	row := r.row(f, "window", state, i)
+	row.Estimator, row.PairFrom, row.PairTo = "regret", "", ""
+	return row
 }
 
 // sliceRow is a verdict of a slice, by an interval that holds for all slices of the

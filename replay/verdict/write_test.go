@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func TestLatestGivesWhatWasJudged(t *testing.T) {
 	require.NoError(t, Write(t.Context(), conn, r))
 	rows, err = Latest(t.Context(), conn, Scope{Link: "slow"})
 	require.NoError(t, err)
-	require.Len(t, rows, 12, "two pairs: aipw for this window and the next, and four beside")
+	require.Len(t, rows, 13, "two pairs: aipw for this window and the next, and four beside; and the regret")
 
 	head := rows[0]
 	assert.Equal(t, []string{"fetch", "recompute", "aipw", "window", "hurts"}, []string{head.PairFrom, head.PairTo, head.Estimator, head.Target, head.Verdict})
@@ -99,6 +100,14 @@ func TestLatestGivesWhatWasJudged(t *testing.T) {
 	assert.Equal(t, r.Headline.Pair.Window.Lo, *head.Lo)
 	assert.Equal(t, window.Until, head.Until.UTC())
 	assert.EqualValues(t, 7, head.Revision)
+	regret := rows[slices.IndexFunc(rows, func(r Row) bool { return r.Estimator == "regret" })]
+	require.True(t, r.Report.Regret.Known, r.Report.Regret.Why)
+	assert.Equal(t, []string{"", "", "window"}, []string{regret.PairFrom, regret.PairTo, regret.Target})
+	assert.Equal(t, -r.Report.Regret.Value, *regret.Estimate)
+	assert.Equal(t, -r.Report.Regret.Window.Hi, *regret.Lo)
+	assert.Equal(t, -r.Report.Regret.Window.Lo, *regret.Hi)
+	assert.Equal(t, Hurting, regret.State(), "on the slow link it fetched")
+	assert.EqualValues(t, r.Report.Regret.N, regret.N)
 	assert.Nil(t, rows[2].Lo, "estimators beside have no interval")
 	assert.Equal(t, "unknown", rows[2].Verdict)
 
@@ -106,6 +115,14 @@ func TestLatestGivesWhatWasJudged(t *testing.T) {
 	assert.ErrorContains(t, err, "service")
 	r.Scope.Service = "router"
 	assert.ErrorContains(t, Write(t.Context(), conn, r), "service")
+}
+
+func TestRegretThatIsNotKnown(t *testing.T) {
+	r := &Result{Report: estimate.Report{Regret: estimate.Regret{Why: "2 blocks of time"}}}
+	row := r.regretRow()
+	assert.Equal(t, []any{"unknown", "2 blocks of time", 1.0}, []any{row.Verdict, row.Reason, row.UnknownShare})
+	assert.Nil(t, row.Estimate)
+	assert.Nil(t, row.Lo)
 }
 
 func TestServiceScope(t *testing.T) {
