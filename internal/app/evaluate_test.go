@@ -3,7 +3,6 @@ package app
 import (
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,15 +14,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kvwhatif/kvwhatif/dashboards/report"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse/clickhousetest"
+	"github.com/kvwhatif/kvwhatif/internal/kafka"
 	"github.com/kvwhatif/kvwhatif/internal/migrate"
-	"github.com/kvwhatif/kvwhatif/replay/evaluate"
 	"github.com/kvwhatif/kvwhatif/schema"
+	"github.com/kvwhatif/kvwhatif/schema/coefficients"
+	"github.com/kvwhatif/kvwhatif/schema/cost"
+	"github.com/kvwhatif/kvwhatif/schema/wire"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
 
@@ -158,6 +157,18 @@ func requestRow(p *schema.Part) []any {
 		seconds[0], seconds[1], seconds[2], seconds[3], seconds[4], seconds[5], seconds[6], seconds[7]}
 }
 
+// worldLaws are of a fleet that takes about as long as the world.
+func worldLaws(t *testing.T) []byte {
+	q := schema.Quality{N: 1000, Form: "line", MaxTokens: 1e6, MaxBytes: 1e12, MaxConcurrent: 100}
+	raw, err := coefficients.Marshal(schema.Document{
+		Version: schema.DocumentVersion, Revision: 9, Created: 1, RefreshAfter: 2, Expires: 3, Provenance: "test",
+		Prefill:  []schema.PrefillFit{{Model: "m", GPU: "g", Law: cost.Prefill{C0: 0.012, C1: 9e-5}, Quality: q}},
+		Transfer: []schema.TransferFit{{Tier: "cpu", Link: "rack", Law: cost.Transfer{T0: 0.02, Link: cost.Link{B: 1e8}}, Quality: q}},
+	})
+	require.NoError(t, err)
+	return raw
+}
+
 func policyFile(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -198,6 +209,18 @@ func TestEvaluateThroughTheTables(t *testing.T) {
 	_, err = json.Marshal(got)
 	require.NoError(t, err)
 
+	o.Coefficients = filepath.Join(t.TempDir(), "doc.json")
+	require.NoError(t, os.WriteFile(o.Coefficients, worldLaws(t), 0o600))
+	got, err = Evaluate(t.Context(), &w.settings, o)
+	require.NoError(t, err)
+	m := got.method(MethodSimulation)
+	require.True(t, m.Known, m.Why)
+	assert.Equal(t, MethodSimulation, got.By)
+	assert.Equal(t, 4000, m.N)
+	assert.Contains(t, m.Assumptions[len(m.Assumptions)-1], "no Kafka is named")
+	assert.Zero(t, m.LinkPolicy.V)
+	o.Coefficients = ""
+
 	o.PolicyFile, o.Limit = policyFile(t, `{"kind": "logged"}`), 0.05
 	got, err = Evaluate(t.Context(), &w.settings, o)
 	require.NoError(t, err)
@@ -212,28 +235,28 @@ func TestEvaluateThroughTheTables(t *testing.T) {
 	assert.Contains(t, got.Why, "no request with a decision")
 }
 
-// TestSwitchbackThroughTheTables: every 30 s the policy is another, and b is faster.
+// TestSwitchbackThroughTheTables: every minute the policy is another, and b is faster.
 func TestSwitchbackThroughTheTables(t *testing.T) {
 	w := newEvaluateWorld(t, 2000)
 	r := rand.New(rand.NewPCG(1, 1))
-	isB := []bool{true, true, true, true, true, true, true, true, true, true, false, false, false, false, false, false, false, false, false, false}
+	isB := []bool{true, true, true, true, true, false, false, false, false, false}
 	r.Shuffle(len(isB), func(i, j int) { isB[i], isB[j] = isB[j], isB[i] })
 	for _, p := range w.parts {
 		p.Decision.Policy = "a"
-		if isB[(p.StartNanos-evaluateStart.UnixNano())/int64(30*time.Second)] {
+		if isB[(p.StartNanos-evaluateStart.UnixNano())/int64(time.Minute)] {
 			p.Decision.Policy = "b"
 			p.Observed.TTFT.V *= 0.8
 		}
 	}
 	w.store(t)
 	got, err := Switchback(t.Context(), &w.settings, SwitchbackOptions{
-		Span: Span{From: evaluateStart, Until: evaluateStart.Add(10 * time.Minute)}, A: "a", B: "b", Block: 30 * time.Second, BurnIn: 5 * time.Second, Design: "complete",
+		Span: Span{From: evaluateStart, Until: evaluateStart.Add(10 * time.Minute)}, A: "a", B: "b", Block: time.Minute, BurnIn: 5 * time.Second, Design: "complete",
 	})
 	require.NoError(t, err)
 	t.Log("\n" + got.Text())
 	require.True(t, got.Known, got.Why)
 	assert.True(t, got.Exact)
-	assert.Equal(t, 184_756, got.Draws)
+	assert.Equal(t, 252, got.Draws)
 	assert.Equal(t, StateFaster, got.State)
 	assert.InDelta(t, -0.2, got.Effect.Value.V/got.MeanA.V, 0.08)
 	assert.Positive(t, got.BurntIn)
@@ -255,41 +278,33 @@ func TestPolicyFiles(t *testing.T) {
 	assert.InDelta(t, 0.05, p.Margin, 0)
 }
 
-// TestEvaluationText holds what people read, of answers that are known and not.
-func TestEvaluationText(t *testing.T) {
-	e := &Evaluation{
-		Policy: "spare-large", Kind: "threshold", Scope: "link rack", From: evaluateStart, Until: evaluateStart.Add(time.Hour), Requests: 4000, Undecided: 3,
-		Feedback: feedbackOf(evaluate.Feedback{Links: []evaluate.LinkChange{{Link: "rack", Capacity: 1e9, Logged: 5e8, Policy: 3e8, Change: -0.2}}, GPUChange: 0.02, Limit: 0.05, Carries: true, Why: "the policy changes the load of link rack by -20.0 %"}),
-		Notes:    []string{"a note"},
-	}
-	known := EvaluatedBy{
-		Method: MethodSimulation, Known: true, State: StateFaster, N: 4000, Runs: 5, Logged: bounded(0.4, 0.39, 0.41), Value: bounded(0.3, 0.29, 0.31), Change: bounded(-0.1, -0.12, -0.08), Level: 0.95,
-		LinkLogged: report.Num(0.5), LinkPolicy: report.Num(0.3), GPULogged: report.Num(0.4), GPUPolicy: report.Num(0.42), Assumptions: []string{"laws of coefficients revision 3"},
-	}
-	replays := EvaluatedBy{
-		Method: MethodReplays, Known: true, State: StateFaster, N: 3990, Unknown: 10, Moved: 200, Replays: 60, Blocks: 60, Logged: bounded(0.4, 0.4, 0.4), Value: bounded(0.36, 0.35, 0.37), Change: bounded(-0.04, -0.05, -0.03),
-		Next: bounded(-0.04, -0.06, -0.02), ESS: report.Num(55), MaxWeight: report.Num(0.03), Level: 0.95,
-	}
-	e.Methods = []EvaluatedBy{replays, refusedBy(MethodExploration, "no decision was left to chance"), known}
-	e.Slices = []EvaluatedSlice{{By: "size", Value: "≤512", EvaluatedBy: replays}, {By: "link", Value: "", EvaluatedBy: refusedBy(MethodReplays, "3 legs, 20 needed")}}
-	e.answer()
-	golden(t, "evaluation.txt", e.Text())
-	raw, err := json.MarshalIndent(e, "", "  ")
+// TestBlocksComeFromKafka: prefix blocks are found by the row that their part became.
+func TestBlocksComeFromKafka(t *testing.T) {
+	broker, err := kafka.StartEmbedded(kafka.EmbeddedConfig{Dir: t.TempDir(), Logger: quiet()})
 	require.NoError(t, err)
-	golden(t, "evaluation.json", string(raw)+"\n")
-	e.Methods[2] = refusedBy(MethodSimulation, "no coefficients are published")
-	e.answer()
-	golden(t, "evaluation_unknown.txt", e.Text())
-}
+	t.Cleanup(broker.Stop)
+	s := DefaultSettings()
+	wanted := newEvaluateWorld(t, 40).parts
+	by := map[schema.RowID]*decided{}
+	for i, p := range wanted {
+		p.Decision.PrefixBlocks = []int64{int64(i), -7}
+		by[p.RowID()] = &decided{decision: p.Decision}
+	}
+	delete(by, wanted[3].RowID())
+	_, note := readBlocks(t.Context(), &s, by)
+	assert.Contains(t, note, "no Kafka is named")
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
+	s.Kafka = broker.Cluster()
+	require.NoError(t, kafka.EnsureTopics(t.Context(), s.Kafka, []kafka.TopicSpec{{Name: schema.TopicParts, Partitions: 2, Replication: 1, Retention: time.Hour}}))
+	w, err := kafka.NewWriter(kafka.WriterConfig{Cluster: s.Kafka})
 	require.NoError(t, err)
-	assert.Equal(t, string(want), got)
+	t.Cleanup(func() { _ = w.Close() })
+	for i := range 4 {
+		b := wire.AppendBatch(nil, wanted[10*i:10*i+10]...)
+		require.NoError(t, w.Produce(t.Context(), schema.TopicParts, kafka.Message{Value: b}, kafka.Message{Value: []byte{0xff, 1, 2}}))
+	}
+	blocks, note := readBlocks(t.Context(), &s, by)
+	assert.Empty(t, note)
+	require.Len(t, blocks, 39)
+	assert.Equal(t, []int64{9, -7}, blocks[wanted[9].RowID()])
 }

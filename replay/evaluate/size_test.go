@@ -4,4 +4,4 @@ package evaluate_test
 
 // switchbackSeeds is how many switchbacks of the simulated fleet are analysed; the
 // nightly run takes more.
-const switchbackSeeds = 3
+const switchbackSeeds = 2
