@@ -91,7 +91,6 @@ func benefitCourses() []course {
 	is := func(fired int, ends State) map[string]outcome { return map[string]outcome{key: {fired, ends}} }
 	return []course{
 		{"NetBenefitNegative", "whole interval below zero", rows(verdicts("it", 0, 30, "-0.2", "-0.001")), 20, is(15, firing)},
-		{"NetBenefitNegative", "not a minute before", rows(verdicts("it", 0, 30, "-0.2", "-0.001")), 14, is(never, normal)},
 		{"NetBenefitNegative", "interval touches zero", rows(verdicts("it", 0, 30, "-0.2", "0")), 20, is(never, normal)},
 		{"NetBenefitNegative", "below zero for ten minutes only", rows(verdicts("it", 0, 10, "-0.2", "-0.1"), verdicts("it", 15, 30, "-0.1", "0.1")), 30, is(never, normal)},
 		{"NetBenefitNegative", "no interval", rows(verdicts("it", 0, 30, "NULL", "NULL")), 20, is(never, noData)},
@@ -102,7 +101,6 @@ func benefitCourses() []course {
 
 		{"LinkBusy", "over 90 %", rows(published(1, -3600, 0, 82800, ""), moved(-10, 20, "it", 0.901e9, "contract")), 12, map[string]outcome{"it": {10, firing}}},
 		{"LinkBusy", "under", rows(published(1, -3600, 0, 82800, ""), moved(-10, 20, "it", 0.899e9, "contract")), 12, map[string]outcome{"it": {never, normal}}},
-		{"LinkBusy", "not a minute before", rows(published(1, -3600, 0, 82800, ""), moved(-10, 20, "it", 0.901e9, "contract")), 9, map[string]outcome{"it": {never, normal}}},
 		{"LinkBusy", "replays and the caches' own word are not counted twice", rows(published(1, -3600, 0, 82800, ""), moved(-10, 20, "it", 0.5e9, "contract"),
 			moved(-10, 20, "it", 0.5e9, "replay"), moved(-10, 20, "it", 0.5e9, "transfer")), 12, map[string]outcome{"it": {never, normal}}},
 		{"LinkBusy", "only caches tell", rows(published(1, -3600, 0, 82800, ""), moved(-10, 20, "it", 0.901e9, "transfer")), 10, map[string]outcome{"it": {10, firing}}},
@@ -118,15 +116,12 @@ func trustCourses() []course {
 	return []course{
 		{"DecisionCoverageLow", "under 80 %", rows(unknown(201)), 20, one(15, firing)},
 		{"DecisionCoverageLow", "80 %", rows(unknown(200)), 20, one(never, normal)},
-		{"DecisionCoverageLow", "not a minute before", rows(unknown(201)), 14, one(never, normal)},
 		{"DecisionCoverageLow", "an older making of a minute does not count", rows(unknown(200), strings.Replace(unknown(1000), "'it', 1,", "'moved', 0,", 1)), 20, one(never, normal)},
 		{"DecisionCoverageLow", "no requests", nil, 20, one(never, noData)},
 		{"ReplayCoverageLow", "under 80 %", rows(blocks(-120, 20, 1000, 799)), 20, one(15, firing)},
 		{"ReplayCoverageLow", "80 %", rows(blocks(-120, 20, 1000, 800)), 20, one(never, normal)},
-		{"ReplayCoverageLow", "not a minute before", rows(blocks(-120, 20, 1000, 799)), 14, one(never, normal)},
 		{"ReplayCoverageLow", "too few to say", rows(blocks(-5, -5, 19, 0)), 20, one(never, noData)},
 		{"NothingNew", "over ten minutes", rows(minutes(-60, -11, "fetch", "it", "n", "1")), 10, one(6, firing)},
-		{"NothingNew", "not a minute before", rows(minutes(-60, -11, "fetch", "it", "n", "1")), 5, one(never, normal)},
 		{"NothingNew", "goes on", rows(minutes(-60, 20, "fetch", "it", "n", "1")), 20, one(never, normal)},
 		{"NothingNew", "never anything", nil, 5, one(never, noData)},
 	}
@@ -144,7 +139,6 @@ func calibrationCourses() []course {
 		{"CoefficientsExpired", "a later revision holds", rows(published(1, -86400, -82800, -60, ""), published(2, -3600, 0, 82800, "")), 1, one(never, normal)},
 		{"CoefficientsExpired", "none", nil, 1, all()},
 		{"CalibrationMissed", "two runs", rows(published(1, -8100, -4500, 78300, "better")), 2, one(1, firing)},
-		{"CalibrationMissed", "not a minute before", rows(published(1, -8100, -4500, 78300, "better")), 0, one(never, normal)},
 		{"CalibrationMissed", "the champion was kept", rows(published(1, -90000, -86400, -3600, "better"), published(2, -3600, 0, 82800, "the champion was kept")), 2, one(never, normal)},
 		{"CalibrationMissed", "new prices and a rollback are no calibration", rows(published(1, -8160, -4560, 78240, "better"), published(2, -60, 3540, 78240, "prices"),
 			published(3, -60, 3540, 86340, "rollback to 1")), 0, one(0, firing)},
@@ -152,11 +146,9 @@ func calibrationCourses() []course {
 		{"PredictionsDrift", "slower by a fifth", rows(lean(10, "2.01")), 20, is(15, firing)},
 		{"PredictionsDrift", "faster by a fifth", rows(lean(10, "-2.01")), 20, is(15, firing)},
 		{"PredictionsDrift", "by less", rows(lean(10, "1.99")), 20, is(never, normal)},
-		{"PredictionsDrift", "not a minute before", rows(lean(10, "2.01")), 14, is(never, normal)},
 		{"PredictionsDrift", "too few to say", rows(lean(6, "9")), 20, is(never, noData)},
 		{"CoordinatorRefusing", "refuses", rows(said("a", -60, true), said("a", 0, false), said("b", 0, true)), 5,
 			map[string]outcome{"a": {5, firing}, "b": {never, normal}}},
-		{"CoordinatorRefusing", "not a minute before", rows(said("a", 0, false)), 4, map[string]outcome{"a": {never, normal}}},
 		{"CoordinatorRefusing", "took the next", rows(said("a", -60, false), said("a", 0, true)), 6, map[string]outcome{"a": {never, normal}}},
 		{"CoordinatorRefusing", "silent", rows(said("a", -361, false)), 1, map[string]outcome{"a": {never, noData}}},
 		{"CoordinatorRefusing", "nobody", nil, 1, all()},
