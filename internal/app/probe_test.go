@@ -19,11 +19,11 @@ import (
 )
 
 // relay passes connections on to target, what comes back at rate bytes/s in all.
-func relay(t *testing.T, target string, rate float64) (address string) {
+func relay(t *testing.T, target string, rate float64) (address string, wire *paced) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	wire := &paced{rate: rate}
+	wire = &paced{rate: rate}
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -39,14 +39,29 @@ func relay(t *testing.T, target string, rate float64) (address string) {
 			go wire.pass(conn, back, true)
 		}
 	}()
-	return l.Addr().String()
+	return l.Addr().String(), wire
 }
+
+// catchUp is how much of what a busy machine missed is made up for.
+const catchUp = 30 * time.Millisecond
 
 // paced is a wire: flows take turns of a piece each.
 type paced struct {
 	rate float64
 	mu   sync.Mutex
 	free time.Time // when the last piece has passed
+	late int       // pieces that the machine was too busy to pass in time
+}
+
+// made is how much of its rate the wire is sure to have made, for a test's bound:
+// where the machine was too busy for it, nothing is known.
+func (p *paced) made() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late > 0 {
+		return 0
+	}
+	return 0.85
 }
 
 func (p *paced) pass(to, from net.Conn, slow bool) {
@@ -68,13 +83,18 @@ func (p *paced) pass(to, from net.Conn, slow bool) {
 
 func (p *paced) wait(n int) {
 	p.mu.Lock()
-	if late := time.Now().Add(-30 * time.Millisecond); p.free.Before(late) { // what a busy machine missed is made up for
+	if late := time.Now().Add(-catchUp); p.free.Before(late) { // what a busy machine missed is made up for
 		p.free = late
 	}
 	p.free = p.free.Add(time.Duration(float64(n) / p.rate * 1e9))
 	until := p.free
 	p.mu.Unlock()
 	time.Sleep(time.Until(until))
+	if time.Since(until) > catchUp {
+		p.mu.Lock()
+		p.late++
+		p.mu.Unlock()
+	}
 }
 
 func startProbe(t *testing.T, address string, cfg probe.ServerConfig) string {
@@ -88,10 +108,11 @@ func startProbe(t *testing.T, address string, cfg probe.ServerConfig) string {
 	return <-at
 }
 
-// The fit finds the rate of a relay within 15 %, by one flow and by four.
+// The fit finds the rate of a relay within 15 %, by one flow and by four. Where the
+// machine is too busy to make that rate, it finds no more than it.
 func TestProbeFindsTheRateOfALink(t *testing.T) {
 	const rate = 8e6
-	link := relay(t, startProbe(t, "127.0.0.1:0", probe.ServerConfig{}), rate)
+	link, wire := relay(t, startProbe(t, "127.0.0.1:0", probe.ServerConfig{}), rate)
 	o := ProbeOptions{
 		Config: probe.Config{
 			Address: link, Sizes: []int64{128 << 10, 512 << 10}, Flows: []int{1, 4}, Rounds: 3, Seed: 1, MaxBytes: 32 << 20, MaxShare: 1,
@@ -101,7 +122,8 @@ func TestProbeFindsTheRateOfALink(t *testing.T) {
 	p, err := RunProbe(t.Context(), o)
 	require.NoError(t, err)
 	require.NotNil(t, p.Fit, p.Unfitted)
-	assert.InEpsilon(t, rate, p.Fit.Law.Link.B, 0.15, "%+v", p.Fit.Law)
+	assert.Less(t, p.Fit.Law.Link.B, 1.15*rate, "%+v", p.Fit.Law)
+	assert.Greater(t, p.Fit.Law.Link.B, wire.made()*rate, "%+v", p.Fit.Law)
 	assert.Positive(t, p.Intervals["b"].High-p.Intervals["b"].Low)
 	assert.Contains(t, p.Text(), "capacity, B")
 
@@ -126,7 +148,7 @@ func TestProbeFindsTheRateOfALink(t *testing.T) {
 func TestProbeEndsWithItsKillFile(t *testing.T) {
 	kill := filepath.Join(t.TempDir(), "kill")
 	require.NoError(t, os.WriteFile(kill, nil, 0o600))
-	link := relay(t, startProbe(t, "127.0.0.1:0", probe.ServerConfig{}), 1000)
+	link, _ := relay(t, startProbe(t, "127.0.0.1:0", probe.ServerConfig{}), 1000)
 	_, err := RunProbe(t.Context(), ProbeOptions{
 		Config: probe.Config{Address: link, Sizes: []int64{1 << 20}, Flows: []int{1}, Rounds: 1, MaxBytes: 1 << 30, MaxShare: 1},
 		Tier:   schema.TierCPU, Link: "wire", Kill: kill,
