@@ -63,7 +63,7 @@ the first start and kept in the directory.`,
 
 // pageFlag is where people look.
 func pageFlag(cmd *cobra.Command) {
-	cmd.Flags().String("page", "", "host:port of the page for people; - for none [127.0.0.1:9471]")
+	cmd.Flags().String("page", "", "host:port of the page for people; - for none [127.0.0.1:9474]")
 }
 
 func (c *cli) collect() *cobra.Command {

@@ -109,14 +109,14 @@ func ask(h http.Handler, method, target, host string) *httptest.ResponseRecorder
 }
 
 func get(h http.Handler, target string) *httptest.ResponseRecorder {
-	return ask(h, http.MethodGet, target, "127.0.0.1:9471")
+	return ask(h, http.MethodGet, target, "127.0.0.1:9474")
 }
 
 func TestOnlyNamesThatAreKnown(t *testing.T) {
 	h := New(Config{Source: full(t), Hosts: []string{"kv.example.com"}, Now: at(start)})
 	for host, ok := range map[string]bool{
-		"127.0.0.1:9471": true, "localhost:9471": true, "LOCALHOST": true, "[::1]:9471": true, "127.8.0.1": true, "kv.example.com": true, "KV.example.com.:443": true,
-		"": false, "attacker.example": false, "127.0.0.1.attacker.example:9471": false, "10.0.0.1:9471": false, "localhost.attacker.example": false, "0.0.0.0:9471": false, "[::]": false,
+		"127.0.0.1:9474": true, "localhost:9474": true, "LOCALHOST": true, "[::1]:9474": true, "127.8.0.1": true, "kv.example.com": true, "KV.example.com.:443": true,
+		"": false, "attacker.example": false, "127.0.0.1.attacker.example:9474": false, "10.0.0.1:9474": false, "localhost.attacker.example": false, "0.0.0.0:9474": false, "[::]": false,
 	} {
 		status := ask(h, http.MethodGet, "/", host).Code
 		require.Equal(t, ok, status == http.StatusOK, "%s: %d", host, status)

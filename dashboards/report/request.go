@@ -91,8 +91,7 @@ func newRequest(r *Request) requestView {
 		what := map[string]string{"rejected": "Not taken", "control": "Taken, again"}[l.Kind]
 		first = append(first, named(&l.Stages, orUnlabelled(what)+": "+place(l.Path, l.Worker, l.Link)+" – measured by replay at "+moment(l.At)))
 	}
-	s := courseScale(slices.Concat(first, rest))
-	v.Bars, v.Rest = falls(s, first), falls(s, rest)
+	v.Bars, v.Rest = falls(courseScale(first), first), falls(courseScale(slices.Concat(first, rest)), rest)
 	return v
 }
 

@@ -20,7 +20,10 @@ func named(t *Timeline, name string) course {
 		}
 	}
 	if t.TTFT.Known() {
-		c.TTFT, c.Remainder = t.TTFT.V, undust(t.TTFT.V-sum)
+		c.TTFT, c.Remainder = t.TTFT.V, t.TTFT.V-sum
+		if math.Abs(c.Remainder) < math.Max(dust, 1e-6*math.Abs(sum)) { // what float32 columns can not keep
+			c.Remainder = 0
+		}
 	}
 	return c
 }

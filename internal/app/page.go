@@ -15,7 +15,7 @@ import (
 )
 
 // defaultPage is where the page is where nothing else was said.
-const defaultPage = "127.0.0.1:9471"
+const defaultPage = "127.0.0.1:9474"
 
 func (s *PageSettings) validate() error {
 	if s.Address == "" || s.Address == otlp.None {
