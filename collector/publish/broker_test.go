@@ -80,7 +80,7 @@ func TestSendersWaitWhileKafkaIsDead(t *testing.T) {
 	require.Equal(t, codes.Unavailable, status.Code(<-refused))
 
 	require.NoError(t, broker.Restart())
-	require.Eventually(t, func() bool { return overHTTP(5).StatusCode == 200 }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return overHTTP(5).StatusCode == 200 }, 5*time.Minute, 50*time.Millisecond)
 	there := map[byte]bool{}
 	require.NoError(t, kafka.Scan(t.Context(), broker.Cluster(), schema.TopicParts, func(m kafka.Message) error {
 		for frame, err := range wire.Frames(m.Value) {
