@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kvwhatif/kvwhatif/replay"
@@ -19,6 +20,11 @@ import (
 // seconds: longer than a step and a first token, so that legs keep the spacing of
 // their decisions instead of starting together.
 const replayDelay = 15.0
+
+// legGap is how long after the first leg of a decision the second starts, seconds:
+// longer than a first token, so that neither waits for the other. Which is first is
+// by chance, so that both kinds meet the same load.
+const legGap = 5.0
 
 // simReplay drives a replay runner inside a simulation: what Kafka delivered is
 // drawn from, and legs run in the same fleet, later, as low-priority traffic.
@@ -42,7 +48,7 @@ func (r *simReplay) poll(ctx context.Context) error {
 	})
 	legs, err := r.runner.Offer(r.traffic.nanos(r.traffic.sim.Now()), mine)
 	r.due = append(r.due, legs...)
-	slices.SortStableFunc(r.due, func(a, b execute.Leg) int { return cmp.Compare(a.DecidedNanos, b.DecidedNanos) })
+	slices.SortStableFunc(r.due, func(a, b execute.Leg) int { return cmp.Compare(r.start(&a), r.start(&b)) })
 	return err
 }
 
@@ -54,7 +60,11 @@ func (r *simReplay) owns(p *schema.Part) bool {
 
 // start is when a leg runs, simulated seconds.
 func (r *simReplay) start(leg *execute.Leg) float64 {
-	return float64(leg.DecidedNanos-r.traffic.nanos(0))/1e9 + replayDelay
+	at := float64(leg.DecidedNanos-r.traffic.nanos(0))/1e9 + replayDelay
+	if controlFirst := xxhash.Sum64(append(leg.Of[:], leg.OfSpan[:]...))%2 == 0; controlFirst != (leg.Kind == schema.LegControl) {
+		at += legGap
+	}
+	return at
 }
 
 // advance brings the fleet to until, starting the legs that are due on the way.
