@@ -92,10 +92,18 @@ func TestArrange(t *testing.T) {
 	pairs, without := arrange(blocks, 2)
 	assert.Equal(t, []pair{{ttft: [2][]float64{{1}, {3}}}, {ttft: [2][]float64{{2}, {9}}, waited: [2]float64{0, 0.6}}}, pairs)
 	assert.Equal(t, []pair{{ttft: [2][]float64{{1}, {2}}}}, without)
-	b := besideOf(blocks, pairs)
-	assert.Equal(t, 2, b.Requests)
-	assert.InDelta(t, 4.5, b.Extra, 1e-12)
-	assert.InDelta(t, 2.5, b.StdErr, 1e-12)
+	b := besideOf(blocks, pairs) // 2 s more and 7 s more, of 3 s
+	assert.Equal(t, Beside{Requests: 2, Met: 2, Blocks: 2, Ratio: 4, Upper: b.Upper}, b)
+	assert.InDelta(t, 4+6.3138*5/3, b.Upper, 1e-3, "t of one degree of freedom")
+}
+
+// The few after a request that met a leg count, those before it do not.
+func TestBesideTakesThoseThatFollow(t *testing.T) {
+	met := make([]bool, 8)
+	met[2] = true
+	blocks := []Block{{TTFT: []float64{1, 1, 1, 1, 1, 1, 1, 1}}, {With: true, TTFT: []float64{9, 9, 2, 2, 2, 2, 9, 9}, Beside: met}}
+	pairs, _ := arrange(blocks, 1)
+	assert.Equal(t, Beside{Requests: 4, Met: 1, Blocks: 1, Ratio: 1.5}, besideOf(blocks, pairs))
 }
 
 // Requests meet a leg where it has their worker while they are under way.

@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/kvwhatif/kvwhatif/replay/live"
 )
@@ -20,13 +22,21 @@ type Arm struct {
 	Busy     float64 `json:"busy"` // share of the workers' time that its requests computed
 }
 
-// Beside is the requests that a leg was on the worker of, against the same requests
-// of the block without replays.
+// Beside is what came of the legs where they ran: of requests that a leg was on the
+// worker of, and of the next few of their block, which may have waited behind those,
+// against the same requests of the block without replays. Where a machine is loud it
+// says more than the ratios, for it leaves out all blocks without a leg; but it takes
+// for granted that a leg harms nobody later.
 type Beside struct {
 	Requests int     `json:"requests"`
-	Extra    float64 `json:"extra_seconds"` // mean of the differences of TTFT
-	StdErr   float64 `json:"extra_stderr_seconds"`
+	Met      int     `json:"met"`    // of them, that a leg was on the worker of
+	Blocks   int     `json:"blocks"` // that they are of
+	Ratio    float64 `json:"ratio"`  // of the mean of all requests, by these alone
+	Upper    float64 `json:"upper"`  // one-sided 95 % bound, over blocks; 0: fewer than two blocks
 }
+
+// following is how many requests after one that met a leg count as beside it.
+const following = 3
 
 // Ratios are those of a set of pairs.
 type Ratios struct {
@@ -116,19 +126,32 @@ func arrange(blocks []Block, n int) (pairs, without []pair) {
 	return pairs, without
 }
 
-func besideOf(blocks []Block, pairs []pair) Beside {
-	var extra []float64
+func besideOf(blocks []Block, pairs []pair) (out Beside) {
+	total, extra := 0.0, []float64{}
 	for _, b := range blocks {
+		if !b.With {
+			total += floats.Sum(b.TTFT)
+			continue
+		}
+		sum, n, last := 0.0, 0, -following-1
 		for i, met := range b.Beside {
-			if met && b.With {
-				extra = append(extra, b.TTFT[i]-pairs[b.Pair].ttft[0][i])
+			if met {
+				last = i
+				out.Met++
+			}
+			if i-last <= following {
+				sum += b.TTFT[i] - pairs[b.Pair].ttft[0][i]
+				n++
 			}
 		}
+		if n > 0 {
+			extra, out.Requests = append(extra, sum), out.Requests+n
+		}
 	}
-	out := Beside{Requests: len(extra)}
-	if len(extra) > 1 {
-		mean, sd := stat.MeanStdDev(extra, nil)
-		out.Extra, out.StdErr = mean, sd/math.Sqrt(float64(len(extra)))
+	out.Blocks, out.Ratio = len(extra), 1+floats.Sum(extra)/total
+	if n := float64(len(extra)); n > 1 {
+		t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.95)
+		out.Upper = out.Ratio + t*math.Sqrt(n*stat.Variance(extra, nil))/total
 	}
 	return out
 }
@@ -173,8 +196,9 @@ func (r *Result) Print(w io.Writer) error {
 	}
 	text += fmt.Sprintf("\n%d legs ran (%d drawn, %d attempts), at %.2f %% of GPU-seconds and %.2f %% of bytes; the breaker opened %d times.\n",
 		r.Legs, r.Drawn, r.Attempts, 100*r.GPUShare, 100*r.ByteShare, r.Opened)
-	text += fmt.Sprintf("%d requests met a leg on their worker, and took %+.1f ms (standard error %.1f) beside the same requests without.\n",
-		r.Beside.Requests, 1e3*r.Beside.Extra, 1e3*r.Beside.StdErr)
+	b := r.Beside
+	text += fmt.Sprintf("%d requests met a leg on their worker; with the next %d of their blocks they are %d of %d blocks, and by them alone the ratio of the mean is %.4f, at most %.4f.\n",
+		b.Met, following, b.Requests, b.Blocks, b.Ratio, b.Upper)
 	for _, g := range r.Ladder {
 		text += fmt.Sprintf("%d tokens took %.0f ms to compute and %.1f ms to restore, alone.\n", g.Tokens, 1e3*g.Prefill, 1e3*g.Restore)
 	}
