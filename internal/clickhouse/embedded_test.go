@@ -3,6 +3,10 @@ package clickhouse_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +61,22 @@ func TestReaderMayOnlySelect(t *testing.T) {
 		var e *clickhouse.Error
 		require.ErrorAs(t, clickhouse.Explain(err), &e, refused)
 		require.Equal(t, clickhouse.Permanent, e.Class, "%s: %v", refused, e)
+	}
+}
+
+// The user without a password is the server's own: nobody else on the machine can
+// see or do anything by it.
+func TestTheDefaultUserMayDoNothing(t *testing.T) {
+	dsn, err := url.Parse(clickhousetest.Server(t).DSN())
+	require.NoError(t, err)
+	dsn.User = nil
+	for _, refused := range []string{"SELECT count() FROM system.users", "CREATE TABLE mine (n UInt8) ENGINE = Memory", "DROP DATABASE kvwhatif", "SYSTEM SHUTDOWN"} {
+		answer, err := http.Post("http://"+dsn.Host+"/", "text/plain", strings.NewReader(refused))
+		require.NoError(t, err)
+		said, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		require.NoError(t, err)
+		require.Contains(t, string(said), "ACCESS_DENIED", refused)
 	}
 }
 

@@ -61,8 +61,10 @@ const configXML = `<clickhouse>
 </clickhouse>
 `
 
-// usersXML has the user of the server's own idle session, which only that
-// session can be (its network is empty), the writer and the reader. readonly 2
+// usersXML has the user of the server's own idle session, the writer and the
+// reader. The first has no password, and any loopback address is as good as ::1 to
+// the server, so everybody on this machine may be it: it may listen, which its start
+// needs, and nothing else. readonly 2
 // lets the reader's driver set query settings, and nothing else; changing
 // data, tables and access is refused.
 const usersXML = `<clickhouse>
@@ -79,7 +81,7 @@ const usersXML = `<clickhouse>
     </reader>
   </profiles>
   <users>
-    <default><password></password><networks><ip>::1</ip></networks><profile>default</profile><quota>default</quota></default>
+    <default><password></password><networks><ip>::1</ip></networks><profile>default</profile><quota>default</quota><grants><query>GRANT SYSTEM LISTEN ON *.*</query></grants></default>
     <kvwhatif><password>%[1]s</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></kvwhatif>
     <reader><password>%[2]s</password><networks><ip>127.0.0.1</ip></networks><profile>reader</profile><quota>default</quota><grants><query>GRANT SELECT ON kvwhatif.*</query><query>GRANT SELECT ON system.*</query></grants></reader>
   </users>
