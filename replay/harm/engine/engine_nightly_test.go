@@ -27,6 +27,7 @@ func TestMeasure(t *testing.T) {
 	for _, b := range notes {
 		assert.Len(t, b.TTFT, s.Traffic.Requests)
 		assert.Positive(t, b.GPU)
+		assert.Positive(t, b.Bytes, "production fetches")
 		if !b.With {
 			assert.Zero(t, b.Legs, "a leg in a block without replays")
 			assert.Zero(t, b.LegCost)

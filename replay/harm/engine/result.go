@@ -19,7 +19,8 @@ type Arm struct {
 	Mean     float64 `json:"mean_seconds"`
 	P90      float64 `json:"p90_seconds"`
 	P99      float64 `json:"p99_seconds"`
-	Busy     float64 `json:"busy"` // share of the workers' time that its requests computed
+	Busy     float64 `json:"busy"`  // share of the workers' time that its requests computed
+	Bytes    float64 `json:"bytes"` // that its requests fetched
 }
 
 // Beside is what came of the legs where they ran: of requests that a leg was on the
@@ -158,16 +159,16 @@ func besideOf(blocks []Block, pairs []pair) (out Beside) {
 
 func armOf(blocks []Block, with bool, workers int) (a Arm) {
 	var all []float64
-	gpu, wall := 0.0, 0.0
+	gpu, wall, bytes := 0.0, 0.0, 0.0
 	for _, b := range blocks {
 		if b.With == with {
 			all = append(all, b.TTFT...)
-			gpu, wall = gpu+b.GPU, wall+b.Wall
+			gpu, wall, bytes = gpu+b.GPU, wall+b.Wall, bytes+b.Bytes
 		}
 	}
 	slices.Sort(all)
 	rank := func(q float64) float64 { return all[int(math.Ceil(q*float64(len(all))))-1] }
-	return Arm{Requests: len(all), Mean: stat.Mean(all, nil), P90: rank(0.9), P99: rank(0.99), Busy: gpu / (wall * float64(workers))}
+	return Arm{Requests: len(all), Mean: stat.Mean(all, nil), P90: rank(0.9), P99: rank(0.99), Busy: gpu / (wall * float64(workers)), Bytes: bytes}
 }
 
 func (r *Ratios) text() (text string) {
@@ -182,12 +183,12 @@ func (r *Ratios) text() (text string) {
 
 // Print writes the result for people.
 func (r *Result) Print(w io.Writer) error {
-	text := "               requests   mean TTFT         p90         p99   workers busy\n"
+	text := "               requests   mean TTFT         p90         p99   workers busy   fetched\n"
 	for _, a := range []struct {
 		name string
 		Arm
 	}{{"without", r.Without}, {"with replays", r.With}} {
-		text += fmt.Sprintf("%-12s %10d %8.1f ms %8.1f ms %8.1f ms %12.0f %%\n", a.name, a.Requests, 1e3*a.Mean, 1e3*a.P90, 1e3*a.P99, 100*a.Busy)
+		text += fmt.Sprintf("%-12s %10d %8.1f ms %8.1f ms %8.1f ms %12.0f %% %6.0f MB\n", a.name, a.Requests, 1e3*a.Mean, 1e3*a.P90, 1e3*a.P99, 100*a.Busy, a.Bytes/1e6)
 	}
 	text += "\n                      ratio   95 % interval      at most (95 %)   pairs\n"
 	text += r.Ratios.text()

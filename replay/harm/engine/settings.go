@@ -34,7 +34,7 @@ func Default() Settings {
 		Fleet: live.Config{
 			Shape:       shape,
 			Workers:     []live.WorkerConfig{{Name: "worker-fast", Link: "link-fast", Rate: 100e6}, {Name: "worker-slow", Link: "link-slow", Rate: 25e6}},
-			BlockTokens: 32, Sessions: 2, Context: 1024,
+			BlockTokens: 32, Sessions: 1, Context: 1024,
 		},
 		Traffic: live.Traffic{
 			Requests: 25, Every: 120 * time.Millisecond, Conversations: 4, Turns: 5, System: 4, First: 4, Grow: 1, Generate: 1, Affinity: 1,
