@@ -52,6 +52,8 @@ func TestStagesAlone(t *testing.T) {
 	checkVerdict(t, dsn)
 	done(t, "simulate", "--scenario", "calm", "--requests", fmt.Sprint(4*stageRequests), "--explore", "0.3", "--otlp", collect.at.GRPC)
 	d.eventually(5*stageRequests, "SELECT count() FROM requests FINAL WHERE kind = 'contract'")
+	// They are inserted after their requests, and a fit reads both.
+	d.eventually(1, "SELECT (SELECT count() FROM transfers FINAL) >= (SELECT countIf(bytes > 0) FROM requests FINAL WHERE kind = 'contract')")
 	checkCalibration(t, dsn, dir, serve.at.Coefficients)
 	get(t, "http://"+serve.at.Metrics+"/readyz")
 	for _, p := range []*process{serve, collect, load} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -57,6 +58,7 @@ type Loader struct {
 	pace      *pace
 	keeps     *retention
 	ahead     *semaphore.Weighted // bytes of messages fetched ahead
+	known     atomic.Bool         // ClickHouse has taken our password: what it says of it later may pass
 
 	remaking chan struct{} // full while minutes are made again; guards the rest
 	commits  map[int]kafka.Message
@@ -125,6 +127,7 @@ func (l *Loader) begin(ctx context.Context) error {
 	if err := l.readRetention(ctx); err != nil {
 		return err
 	}
+	l.known.Store(true)
 	if l.cfg.FromBeginning {
 		return nil
 	}
@@ -178,7 +181,8 @@ func (l *Loader) again(ctx context.Context, name string, retryable func(error) b
 		l.metrics.retries.WithLabelValues(name).Inc()
 		l.log.Warn("load: "+name+" failed, trying again", "error", err)
 	}
-	return again(ctx, note, retryable, step)
+	patient := func(err error) bool { return retryable(err) || l.known.Load() && clickhouse.IsUnknownUser(err) }
+	return again(ctx, note, patient, step)
 }
 
 // every calls step at once and then after each pause, until ctx ends.

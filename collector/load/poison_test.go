@@ -128,7 +128,7 @@ func TestRunStopsLoudlyAtWhatWaitingDoesNotMend(t *testing.T) {
 		want string
 	}{
 		"no such table": {&ch.Exception{Code: 60, Message: "Unknown table"}, "has the schema been applied?"},
-		"no password":   {&ch.Exception{Code: 194, Message: "Password required"}, "put it in --clickhouse"},
+		"no right":      {&ch.Exception{Code: 497, Message: "Not enough privileges"}, "may not do this"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -140,6 +140,23 @@ func TestRunStopsLoudlyAtWhatWaitingDoesNotMend(t *testing.T) {
 			require.Empty(t, l.Position())
 		})
 	}
+}
+
+// A server that starts, ends or has its passwords changed refuses for a while
+// those whom it had taken.
+func TestRunWaitsWhereItsPasswordWasTakenBefore(t *testing.T) {
+	w := newWorld(t)
+	w.topic.publish(0, contract(1, 0))
+	l := w.loader(w.topic.member())
+	refusing := &flaky{Conn: w.conn, fails: 2, err: &ch.Exception{Code: 516, Message: "Authentication failed"}}
+	l.store.conn = refusing
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	w.settled(l)
+	cancel()
+	require.NoError(t, <-ended)
+	require.Zero(t, refusing.fails)
 }
 
 func TestNothingIsCommittedBeforeDeadLettersAreSafe(t *testing.T) {

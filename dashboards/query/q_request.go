@@ -35,7 +35,7 @@ func requestStatement(q Question) Statement {
 		number("propensity", "Propensity", "percentunit", "s[9]").means("probability with which the policy took it"),
 	)
 	f := func(column string) string { return "ifNull(toFloat64(" + column + "), nan)" }
-	in := " FINAL WHERE (minute, id) IN " + q.keys()
+	in := " FINAL WHERE (minute, id) GLOBAL IN " + q.keys()
 	observed := "[" + f("gpu_queue") + ", " + f("exposed_stall") + ", " + f("restore") + ", " + f("prefill") + ", " + f("remainder") + ", " + f("ttft") + ", " + f("bytes")
 	wire := "if(b > 0 AND bw > 0, greatest(0., ifNotFinite(tq, 0) + b / bw - gq), nan)"
 	from := `(
@@ -53,7 +53,7 @@ func requestStatement(q Question) Statement {
   )
   UNION ALL
   SELECT lower(hex(id)) AS rid, 1000 AS ord, concat(toString(leg), ' replay, measured') AS what, toString(path) AS p, worker AS w, link AS l, ` + observed + `, nan, nan] AS s
-  FROM replays FINAL WHERE id IN (SELECT id FROM requests WHERE (minute, id) IN ` + q.keys() + `)
+  FROM replays FINAL WHERE id GLOBAL IN (SELECT id FROM requests WHERE (minute, id) GLOBAL IN ` + q.keys() + `)
 )
 ORDER BY rid, ord, ttft`
 	return statement(ShapeTable, from, fields)
@@ -72,5 +72,5 @@ func requestFacts(q Question) Statement {
 		number("engine_ttft", "Engine's TTFT", "s", "engine_ttft"), number("engine_queue", "Engine's queue", "s", "engine_queue"), number("engine_prefill", "Engine's prefill", "s", "engine_prefill"), number("engine_cached", "Engine's cached tokens", "short", "engine_tokens_cached"),
 		number("parts", "Spans", "short", "length(spans)"), text("conflict", "Conflict", "if(length(contents) > length(spans), 'one span came with two contents', '')"),
 	}
-	return statement(ShapeTable, "(SELECT *, benefit FROM requests FINAL WHERE (minute, id) IN "+q.keys()+")\nORDER BY start", fields)
+	return statement(ShapeTable, "(SELECT *, benefit FROM requests FINAL WHERE (minute, id) GLOBAL IN "+q.keys()+")\nORDER BY start", fields)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -36,6 +37,15 @@ func IsRetryable(err error) bool {
 		return false
 	}
 	return Classify(err).Class == Retryable
+}
+
+// IsUnknownUser says whether the server did not take the user or the password. A
+// server that took them before may be starting, ending, or having them changed.
+func IsUnknownUser(err error) bool {
+	if err == nil {
+		return false
+	}
+	return slices.Contains([]int{192, 193, 194, 516}, Classify(err).Code)
 }
 
 // Explain is Classify as an error that keeps nil.

@@ -149,3 +149,11 @@ func TestChildRefusesToBeRunByHand(t *testing.T) {
 		require.Equal(t, 2, ChildMain(strings.Fields(args)), args)
 	}
 }
+
+func TestIsUnknownUser(t *testing.T) {
+	refused := fmt.Errorf("insert: %w", &ch.HTTPError{StatusCode: 403, Err: &ch.Exception{Code: 516, Message: "Authentication failed"}})
+	require.True(t, IsUnknownUser(refused))
+	require.True(t, IsUnknownUser(fmt.Errorf("read: %w", Classify(refused))))
+	require.False(t, IsUnknownUser(nil))
+	require.False(t, IsUnknownUser(io.ErrUnexpectedEOF))
+}

@@ -37,6 +37,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// AtEnd has Main call f after the tests, for what they share.
+func AtEnd(f func()) { stopAll = append(stopAll, f) }
+
 func start() (*clickhouse.Embedded, error) {
 	dir, err := os.MkdirTemp("", "clickhousetest")
 	if err != nil {
