@@ -3,9 +3,17 @@ package plugin
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"flag"
+	"io"
+	"log"
+	"maps"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -288,6 +296,68 @@ func TestHealthSaysWhatIsWrong(t *testing.T) {
 		if s.DecryptedSecureJSONData["password"] != "" {
 			require.NotContains(t, text, s.DecryptedSecureJSONData["password"])
 		}
+	}
+}
+
+// TLS is spoken to a server whose authority is pasted into the settings.
+func TestTLS(t *testing.T) {
+	dsn := clickhousetest.DSN(t)
+	tablesAt(t, dsn)
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	front := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host}))
+	front.Config.ErrorLog = log.New(io.Discard, "", 0) // it says of each handshake that was refused
+	front.StartTLS()
+	defer front.Close()
+	at, err := url.Parse(front.URL)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(at.Port())
+	require.NoError(t, err)
+	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw}))
+	p := started(t)
+	try := func(ca string, more map[string]any) (bool, string) {
+		s := settingsOf(t, dsn, func(o map[string]any) {
+			o["port"], o["secure"] = port, true
+			maps.Copy(o, more)
+		})
+		if ca != "" {
+			s.DecryptedSecureJSONData["tlsCACert"] = ca
+		}
+		return p.health(t, s)
+	}
+	ok, text := try(authority, nil)
+	require.True(t, ok, text)
+	ok, text = try("", map[string]any{"tlsSkipVerify": true})
+	require.True(t, ok, text)
+	for want, c := range map[string]struct {
+		ca   string
+		more map[string]any
+	}{
+		"signed by an authority that is not known": {"", nil},
+		"is for another name":                      {authority, map[string]any{"serverName": "nowhere.invalid"}},
+		"no PEM certificate":                       {"rubbish", nil},
+		"TLS is off":                               {authority, map[string]any{"secure": false}},
+	} {
+		ok, text := try(c.ca, c.more)
+		require.False(t, ok, want)
+		require.Contains(t, text, want)
+	}
+}
+
+// What hides a function from a careless reader of SQL.
+func TestGuard(t *testing.T) {
+	for _, sql := range []string{
+		"SELECT $$'$$, * FROM url('http://x', 'CSV') -- '", "SELECT $a$ ' $a$ FROM url('x') -- '", "SELECT ‘'’ FROM url('x') -- '", "SELECT * FROM “url”('x')",
+		"SELECT * FROM \"url\"('x')", "SELECT * FROM URL\n('x')", "SELECT '\\'' , file('x') -- '", "SELECT 'a''b', file('x')", "SELECT /* ' */ file('x') -- '", "SELECT -- '\n file('x') -- '",
+		"SELECT * FROM loop(s3('x'))", "SELECT * FROM icebergS3Cluster('x')", "WITH x AS (SELECT * FROM remote('h', a.b)) SELECT 1", "SELECT 1 INTO OUTFILE 'x'", "SELECT 1;SELECT 2", "", "-- SELECT", "SET a = 1", "(DROP TABLE x)",
+	} {
+		require.Error(t, guard(sql), sql)
+	}
+	for _, sql := range []string{
+		"SELECT 'url(', \"a;b\" FROM t -- ; url(", "(SELECT 1) UNION ALL (SELECT 2)", "WITH 1 AS url SELECT url + 1", "SELECT file, cluster FROM t", "SELECT cutToFirstSignificantSubdomain(url) FROM t", "EXPLAIN SELECT 1", "show tables",
+		"SELECT $$;url($$", "SELECT '‘', 1",
+	} {
+		require.NoError(t, guard(sql), sql)
 	}
 }
 

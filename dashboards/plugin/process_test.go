@@ -1,13 +1,19 @@
 package plugin
 
 import (
+	"archive/zip"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,18 +31,20 @@ import (
 
 func TestMain(m *testing.M) { clickhousetest.Main(m) }
 
-// built is the plugin's program, made once for all tests as it is shipped.
+// built is the plugin as it is shipped, for this system: its directory, with its zip
+// beside it.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "kvwhatif-plugin-")
+	out, err := os.MkdirTemp("", "kvwhatif-plugin-")
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "gpx_kvwhatif_linux_amd64")
-	cmd := exec.Command("go", "build", "-o", path, "./main")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Stderr = os.Stderr
-	return path, cmd.Run()
+	clickhousetest.AtEnd(func() { os.RemoveAll(out) })
+	cmd := exec.Command("go", "run", "./dashboards/plugin/pack", "-out", out, "-systems", system, "-flags", "") // what tests have compiled before is used again
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	return filepath.Join(out, ID), cmd.Run()
 })
+
+const system = runtime.GOOS + "/" + runtime.GOARCH
 
 // process is a running plugin, spoken to as Grafana does.
 type process struct {
@@ -48,8 +56,9 @@ type process struct {
 // started is the built program, started by the handshake of Grafana.
 func started(t *testing.T) process {
 	t.Helper()
-	path, err := built()
+	dir, err := built()
 	require.NoError(t, err)
+	path := filepath.Join(dir, "gpx_kvwhatif_"+strings.ReplaceAll(system, "/", "_")) // as Grafana looks for it
 	client := goplugin.NewClient(&goplugin.ClientConfig{
 		Cmd:              exec.Command(path),
 		HandshakeConfig:  goplugin.HandshakeConfig{ProtocolVersion: grpcplugin.ProtocolVersion, MagicCookieKey: grpcplugin.MagicCookieKey, MagicCookieValue: grpcplugin.MagicCookieValue},
@@ -120,4 +129,36 @@ func (p process) health(t *testing.T, s backend.DataSourceInstanceSettings) (boo
 	answer, err := p.diagnostics.CheckHealth(t.Context(), &pluginv2.CheckHealthRequest{PluginContext: contextOf(s)})
 	require.NoError(t, err)
 	return answer.Status == pluginv2.CheckHealthResponse_OK, answer.Message
+}
+
+// What is shipped has what Grafana looks for, and plugin.json says what the program
+// does.
+func TestPack(t *testing.T) {
+	dir, err := built()
+	require.NoError(t, err)
+	z, err := zip.OpenReader(dir + ".zip")
+	require.NoError(t, err)
+	defer z.Close()
+	have := map[string]fs.FileMode{}
+	for _, f := range z.File {
+		have[strings.TrimPrefix(f.Name, ID+"/")] = f.Mode()
+	}
+	backend := "gpx_kvwhatif_" + strings.ReplaceAll(system, "/", "_")
+	require.ElementsMatch(t, []string{"plugin.json", "module.js", "README.md", "CHANGELOG.md", "LICENSE", "NOTICE", "img/logo.svg", backend}, slices.Collect(maps.Keys(have)))
+	require.EqualValues(t, 0o755, have[backend].Perm(), "Grafana starts it")
+	raw, err := os.ReadFile(filepath.Join(dir, "plugin.json"))
+	require.NoError(t, err)
+	var about struct {
+		ID, Type, Executable       string
+		Backend, Alerting, Metrics bool
+		Annotations                bool
+		Dependencies               struct{ GrafanaDependency string }
+		Info                       struct{ Logos map[string]string }
+	}
+	require.NoError(t, json.Unmarshal(raw, &about))
+	require.Equal(t, []any{ID, "datasource", "gpx_kvwhatif", ">=7.5.0"}, []any{about.ID, about.Type, about.Executable, about.Dependencies.GrafanaDependency})
+	require.True(t, about.Backend && about.Alerting && about.Metrics && about.Annotations)
+	for _, logo := range about.Info.Logos {
+		require.Contains(t, have, logo)
+	}
 }

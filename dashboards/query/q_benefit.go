@@ -113,7 +113,8 @@ func benefitTable(q Question, s Scope) Statement {
 		number("measured", "Measured", "s", shown("est")).means("mean seconds saved, from replays").colored(benefitSteps...),
 		number("measured_low", "Measured low", "s", shown("est - half")),
 		number("measured_high", "Measured high", "s", shown("est + half")),
-		number("saved", "Saved", "s", shown("est * known")).means("measured mean times the requests whose benefit is known: seconds of TTFT in all"),
+		number("saved", "Saved", "s", shown("est * mn")).means("measured mean times the decisions that it is of: seconds of TTFT in all"),
+		number("unmeasured", "Unmeasured", "percentunit", "if("+supported+", greatest(0, 1 - mn / requests), 1)").means("share of the requests that the measurement says nothing of"),
 		number("replays", "Replays", "short", "legs"),
 		number("blocks", "Blocks", "short", "blocks").means("blocks of time with replays"),
 		text("reason", "Why", "multiIf("+supported+", '', why != '', why, legs = 0, 'nothing was estimated here', legs < "+itoa(minLegs)+

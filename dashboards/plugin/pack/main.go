@@ -27,9 +27,10 @@ var files = map[string]string{
 
 func main() {
 	out := flag.String("out", "bin", "directory of the zip, and of what is in it")
+	flags := flag.String("flags", "-trimpath -ldflags=-s", "flags of go build")
 	only := flag.String("systems", strings.Join(systems, ","), "GOOS/GOARCH of the backends")
 	flag.Parse()
-	path, err := pack(*out, strings.Split(*only, ","))
+	path, err := pack(*out, strings.Split(*only, ","), strings.Fields(*flags))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pack the plugin:", err)
 		os.Exit(1)
@@ -38,7 +39,7 @@ func main() {
 }
 
 // pack makes the directory of the plugin anew, and its zip beside it.
-func pack(out string, systems []string) (string, error) {
+func pack(out string, systems, flags []string) (string, error) {
 	dir := filepath.Join(out, plugin.ID)
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
@@ -57,7 +58,7 @@ func pack(out string, systems []string) (string, error) {
 		}
 	}
 	for _, system := range systems {
-		if err := backend(dir, system); err != nil {
+		if err := backend(dir, system, flags); err != nil {
 			return "", fmt.Errorf("build the backend for %s: %w", system, err)
 		}
 	}
@@ -65,12 +66,13 @@ func pack(out string, systems []string) (string, error) {
 	return path, compress(path, out, dir)
 }
 
-func backend(dir, system string) error {
+func backend(dir, system string, flags []string) error {
 	goos, goarch, ok := strings.Cut(system, "/")
 	if !ok {
 		return fmt.Errorf("%q is not GOOS/GOARCH", system)
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "gpx_kvwhatif_"+goos+"_"+goarch), "./dashboards/plugin/main")
+	args := append([]string{"build", "-o", filepath.Join(dir, "gpx_kvwhatif_"+goos+"_"+goarch)}, flags...)
+	cmd := exec.Command("go", append(args, "./dashboards/plugin/main")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	cmd.Stderr = os.Stderr
 	return cmd.Run()
