@@ -22,6 +22,7 @@ import (
 	"github.com/grafana/grafana-plugin-sdk-go/data"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvwhatif/kvwhatif/dashboards/query"
 	"github.com/kvwhatif/kvwhatif/dashboards/query/querytest"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse"
 	"github.com/kvwhatif/kvwhatif/internal/clickhouse/clickhousetest"
@@ -378,4 +379,49 @@ func FuzzMacros(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Every query of our own dashboards is one that the backend takes.
+func TestDashboardsAskWhatIsTaken(t *testing.T) {
+	files, err := filepath.Glob("../grafana/json/kvwhatif*/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	asked := 0
+	m := macros{from, until, time.Minute}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var dashboard any
+		require.NoError(t, json.Unmarshal(raw, &dashboard))
+		eachQuery(dashboard, func(q map[string]any) {
+			asked++
+			one, err := json.Marshal(q)
+			require.NoError(t, err)
+			parsed, err := query.Parse(one)
+			require.NoError(t, err, "%s: %s", file, one)
+			if parsed.Type == query.TypeSQL {
+				sql, err := m.expand(parsed.SQL)
+				require.NoError(t, err, "%s: %s", file, sql)
+				require.NoError(t, guard(sql), "%s: %s", file, sql)
+			}
+		})
+	}
+	require.NotZero(t, asked)
+	t.Logf("%d queries in %d dashboards", asked, len(files))
+}
+
+func eachQuery(v any, visit func(map[string]any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, is := v["queryType"]; is {
+			visit(v)
+		}
+		for _, inner := range v {
+			eachQuery(inner, visit)
+		}
+	case []any:
+		for _, inner := range v {
+			eachQuery(inner, visit)
+		}
+	}
 }
