@@ -55,13 +55,13 @@ func main() {
 	}
 }
 
-// above judges by the adjusted ratios where there are some.
+// above judges by the undisturbed pairs where there are some.
 func above(r *engine.Result) bool {
-	by := &r.Ratios
-	if r.Adjusted != nil {
-		by = r.Adjusted
+	mean, p90 := r.Mean, r.P90
+	if r.Undisturbed != nil {
+		mean, p90 = r.Undisturbed.Mean, r.Undisturbed.P90
 	}
-	return by.Mean.Upper > limit || by.P90.Upper > limit
+	return mean.Upper > limit || p90.Upper > limit
 }
 
 // report is a result with what it was measured by.

@@ -106,6 +106,23 @@ func TestBesideTakesThoseThatFollow(t *testing.T) {
 	assert.Equal(t, Beside{Requests: 4, Met: 1, Blocks: 1, Ratio: 1.5}, besideOf(blocks, pairs))
 }
 
+// A pair is undisturbed where both of its blocks were.
+func TestUndisturbed(t *testing.T) {
+	var blocks []Block
+	for i := range 8 {
+		blocks = append(blocks, Block{Pair: i, TTFT: []float64{1, 2}, Waited: 0.1},
+			Block{Pair: i, With: true, TTFT: []float64{2, 4}, Beside: []bool{true, false}, Waited: 0.1 * float64(i)})
+	}
+	pairs, _ := arrange(blocks, 8)
+	u := undisturbedOf(blocks, pairs, 1)
+	require.NotNil(t, u)
+	assert.Equal(t, []int{6, 6, 6}, []int{u.Mean.Pairs, u.P90.Pairs, u.Met})
+	assert.InDelta(t, 2, u.Mean.Ratio, 1e-12)
+	blocks[0].Waited = 0.9
+	pairs, _ = arrange(blocks, 8)
+	assert.Nil(t, undisturbedOf(blocks, pairs, 1), "too few")
+}
+
 // Requests meet a leg where it has their worker while they are under way.
 func TestBesideIsOfTheWorkerAndTheTime(t *testing.T) {
 	began := time.Now()

@@ -47,24 +47,42 @@ type Ratios struct {
 	NoiseP90  Ratio `json:"noise_p90"`
 }
 
+// MaxWaited is the share of the time in which the servers could have run, but others
+// had the CPUs, up to which a pair of blocks is undisturbed.
+const MaxWaited = 0.5
+
+// fewest is the pairs that ratios are made of.
+const fewest = 6
+
+// Undisturbed is the pairs in both blocks of which the servers had a CPU for at least
+// half of the time in which they could have run.
+type Undisturbed struct {
+	Mean Ratio `json:"mean"` // with over without
+	P90  Ratio `json:"p90"`  // with over without
+	Met  int   `json:"met"`  // requests of them that a leg was on the worker of
+}
+
 // Result is what a measurement came to. Adjusted is the same ratios with less noise:
 // adjusted for the time that the servers could have run, but others had the CPUs,
-// which replays do not change; nil where that is not known.
+// which replays do not change; nil where that is not known, as Undisturbed is, or
+// where those are too few. Where others took nearly all of a machine for a moment, a
+// queue grew that no adjustment accounts for: go by Undisturbed then.
 type Result struct {
 	Without Arm `json:"without"`
 	With    Arm `json:"with"`
 	Ratios
-	Adjusted  *Ratios          `json:"adjusted"`
-	Waited    float64          `json:"waited"` // share of the servers' time, median of the blocks; −1: not known
-	Beside    Beside           `json:"beside"`
-	Legs      int              `json:"legs"`      // that ran
-	Attempts  int              `json:"attempts"`  // to run one, with those that production joined
-	GPUShare  float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
-	ByteShare float64          `json:"byte_share"`
-	Drawn     int64            `json:"drawn"`
-	Dropped   map[string]int64 `json:"dropped,omitempty"`
-	Opened    int64            `json:"breaker_opened"`
-	Ladder    []live.Rung      `json:"ladder"`
+	Adjusted    *Ratios          `json:"adjusted"`
+	Undisturbed *Undisturbed     `json:"undisturbed"`
+	Waited      float64          `json:"waited"` // share of the servers' time, median of the blocks; −1: not known
+	Beside      Beside           `json:"beside"`
+	Legs        int              `json:"legs"`      // that ran
+	Attempts    int              `json:"attempts"`  // to run one, with those that production joined
+	GPUShare    float64          `json:"gpu_share"` // of the GPU-seconds of the requests beside them
+	ByteShare   float64          `json:"byte_share"`
+	Drawn       int64            `json:"drawn"`
+	Dropped     map[string]int64 `json:"dropped,omitempty"`
+	Opened      int64            `json:"breaker_opened"`
+	Ladder      []live.Rung      `json:"ladder"`
 }
 
 func (m *measurement) summarize() (Result, error) {
@@ -75,6 +93,7 @@ func (m *measurement) summarize() (Result, error) {
 	if r.Waited = waited(m.done); r.Waited >= 0 {
 		adjusted := ratios(pairs, without, true, m.Seed)
 		r.Adjusted = &adjusted
+		r.Undisturbed = undisturbedOf(m.done, pairs, m.Seed)
 	}
 	r.Beside = besideOf(m.done, pairs)
 	var gpu, bytes, legGPU, legBytes float64
@@ -127,6 +146,30 @@ func arrange(blocks []Block, n int) (pairs, without []pair) {
 	return pairs, without
 }
 
+func undisturbedOf(blocks []Block, pairs []pair, seed uint64) *Undisturbed {
+	var out Undisturbed
+	var kept []pair
+	for _, p := range pairs {
+		if max(p.waited[0], p.waited[1]) <= MaxWaited {
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) < fewest {
+		return nil
+	}
+	for _, b := range blocks {
+		if w := pairs[b.Pair].waited; b.With && max(w[0], w[1]) <= MaxWaited {
+			for _, met := range b.Beside {
+				if met {
+					out.Met++
+				}
+			}
+		}
+	}
+	out.Mean, out.P90 = compare(kept, false, seed)
+	return &out
+}
+
 func besideOf(blocks []Block, pairs []pair) (out Beside) {
 	total, extra := 0.0, []float64{}
 	for _, b := range blocks {
@@ -171,14 +214,12 @@ func armOf(blocks []Block, with bool, workers int) (a Arm) {
 	return Arm{Requests: len(all), Mean: stat.Mean(all, nil), P90: rank(0.9), P99: rank(0.99), Busy: gpu / (wall * float64(workers)), Bytes: bytes}
 }
 
-func (r *Ratios) text() (text string) {
-	for _, x := range []struct {
-		name string
-		Ratio
-	}{{"mean", r.Mean}, {"p90", r.P90}, {"noise of mean", r.NoiseMean}, {"noise of p90", r.NoiseP90}} {
-		text += fmt.Sprintf("%-18s %8.4f   %.4f to %.4f %16.4f %8d\n", x.name, x.Ratio.Ratio, x.Low, x.High, x.Upper, x.Pairs)
-	}
-	return text
+func (r *Ratios) text() string {
+	return r.Mean.line("mean") + r.P90.line("p90") + r.NoiseMean.line("noise of mean") + r.NoiseP90.line("noise of p90")
+}
+
+func (x Ratio) line(name string) string {
+	return fmt.Sprintf("%-18s %8.4f   %.4f to %.4f %16.4f %8d\n", name, x.Ratio, x.Low, x.High, x.Upper, x.Pairs)
 }
 
 // Print writes the result for people.
@@ -194,6 +235,9 @@ func (r *Result) Print(w io.Writer) error {
 	text += r.Ratios.text()
 	if r.Adjusted != nil {
 		text += fmt.Sprintf("adjusted for the CPU time that others took (the servers waited %.0f %% of their time, median):\n%s", 100*r.Waited, r.Adjusted.text())
+	}
+	if u := r.Undisturbed; u != nil {
+		text += fmt.Sprintf("pairs in which they waited at most %.0f %% (%d requests met a leg):\n%s%s", 100*MaxWaited, u.Met, u.Mean.line("mean"), u.P90.line("p90"))
 	}
 	text += fmt.Sprintf("\n%d legs ran (%d drawn, %d attempts), at %.2f %% of GPU-seconds and %.2f %% of bytes; the breaker opened %d times.\n",
 		r.Legs, r.Drawn, r.Attempts, 100*r.GPUShare, 100*r.ByteShare, r.Opened)
