@@ -31,6 +31,7 @@ type endpoints struct {
 	Kafka        string `json:"kafka"`
 	ClickHouse   string `json:"clickhouse"`
 	Coefficients string `json:"coefficients"`
+	Page         string `json:"page"`
 	Metrics      string `json:"metrics"`
 }
 
@@ -118,7 +119,7 @@ func eventually(t *testing.T, check func() error) {
 func startUp(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
 	usual := []string{"up", "--dir", dir, "--log-level", "warn"}
-	for _, flag := range []string{"--grpc", "--http", "--address", "--listen"} {
+	for _, flag := range []string{"--grpc", "--http", "--address", "--listen", "--page"} {
 		usual = append(usual, flag, "127.0.0.1:0")
 	}
 	return start(t, env, append(usual, args...)...) // the last of a flag holds

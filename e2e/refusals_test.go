@@ -91,7 +91,7 @@ func TestRefusalsBesideAnother(t *testing.T) {
 	requireEngine(t)
 	dir := t.TempDir()
 	up := startUp(t, dir, nil)
-	free := []string{"--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--address", "127.0.0.1:0"}
+	free := []string{"--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--address", "127.0.0.1:0", "--page", "-"}
 	checkRefusals(t, []refusal{
 		{"directory in use", nil, append([]string{"up", "--dir", dir}, free...), 1, []string{dir, "in use", "--dir"}},
 		{"directory of a demo in use", nil, []string{"demo", "--dir", dir}, 1, []string{dir, "in use", "--dir"}},
