@@ -161,8 +161,8 @@ func (r *Runner) run(ctx context.Context, ex execute.Executor, leg execute.Leg) 
 	}
 	result, err, cut := r.underWay(ctx, ex, leg)
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err() // it stays in the store, for the next start
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err() // it stays in the store, for the next start; what has a result is kept
 	case err != nil && errors.Is(cut, errKilled):
 		return r.drop(r.now(), leg, dropKilled, false)
 	case err != nil && errors.Is(cut, errHeld):
